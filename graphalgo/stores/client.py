@@ -1,0 +1,115 @@
+"""The store over a connection, for callers outside the server.
+
+It needs nothing of the server but the schema: no PL/Python. So it also serves
+where that is not to be had.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from re import compile as compile_pattern
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from graphalgo.stores.relational import RelationalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PARAMETER = compile_pattern(r"\$(\d+)")
+
+
+class ClientStore(RelationalStore):
+    """Runs statements over a psycopg connection, as the connection's role and claims.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        Used for one call of an algorithm at a time. Outside a transaction each
+        call runs in one of its own, repeatable and read-only.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        super().__init__()
+        self.connection = connection
+        self._cast: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
+
+    @classmethod
+    @contextmanager
+    def connect(cls, dsn: str) -> Iterator[ClientStore]:
+        """Open a connection, hand over a store on it, and close it at the end."""
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            yield cls(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[ClientStore]:
+        """Give the statements within one snapshot.
+
+        Inside a transaction that is already open, its own isolation level holds.
+        """
+        self._any_ending = self._entity_types = self._judge = None
+        idle = psycopg.pq.TransactionStatus.IDLE
+        if self.connection.info.transaction_status != idle:
+            yield self
+            return
+        with self.connection.transaction():
+            # Plans are made once: the arguments are arrays, whose values the
+            # planner cannot use.
+            self.connection.execute(
+                "set transaction isolation level repeatable read, read only;"
+                " set local plan_cache_mode = force_generic_plan; set local jit = off"
+            )
+            yield self
+
+    def _statement(self, text: str, types: Sequence[str]) -> tuple[str, list[int]]:
+        """Return the text with each parameter cast, and which parameters it uses, renumbered."""
+        key = (text, tuple(types))
+        if key not in self._cast:
+            used = sorted({int(number) for number in PARAMETER.findall(text)})
+            numbers = {number: place for place, number in enumerate(used, 1)}
+            cast = PARAMETER.sub(
+                lambda match: f"(${numbers[int(match[1])]}::text::{types[int(match[1]) - 1]})",
+                text,
+            )
+            self._cast[key] = cast, used
+        return self._cast[key]
+
+    def _query(
+        self, text: str, types: Sequence[str], parameters: Sequence[Any]
+    ) -> Sequence[Mapping[str, Any]]:
+        cast, used = self._statement(text, types)
+        values = [_literal(parameters[number - 1]) for number in used]
+        with psycopg.RawCursor(self.connection, row_factory=dict_row) as cursor:
+            return cursor.execute(cast, values, prepare=True, binary=True).fetchall()
+
+    def _stream(
+        self, text: str, types: Sequence[str], parameters: Sequence[Any], size: int
+    ) -> Iterator[Sequence[Mapping[str, Any]]]:
+        cast, used = self._statement(text, types)
+        values = [_literal(parameters[number - 1]) for number in used]
+        with psycopg.RawServerCursor(
+            self.connection, "graphalgo_stream", row_factory=dict_row
+        ) as cursor:
+            cursor.execute(cast, values, binary=True)
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+
+def _literal(value: Any) -> str | None:
+    """Return a parameter in PostgreSQL's text form: its type is then the statement's own."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "{" + ",".join(_element(element) for element in value) + "}"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return str(value)
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(value)

@@ -1,0 +1,69 @@
+"""The store inside a PostgreSQL backend, on the server programming interface."""
+
+from __future__ import annotations
+
+from graphalgo.stores.relational import RelationalStore
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+
+class SpiStore(RelationalStore):
+    """Runs statements through `plpy`, prepared once in a backend.
+
+    Parameters
+    ----------
+    plpy : module
+        The server's own module, as a PL/Python function body sees it.
+    shared : dict
+        The backend's global dictionary `GD`; the prepared plans are kept there.
+
+    Notes
+    -----
+    In a stable function every statement runs read-only on the snapshot of the
+    calling query.
+    """
+
+    def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
+        super().__init__()
+        self._plpy = plpy
+        self._plans: dict[str, Any] = shared.setdefault("graphalgo.plans", {})
+
+    def reading(self) -> SpiStore:
+        return self
+
+    def __enter__(self) -> SpiStore:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """The calling query's snapshot outlives the call."""
+
+    def _plan(self, text: str, types: Sequence[str]) -> Any:
+        plan = self._plans.get(text)
+        if plan is None:
+            plan = self._plans[text] = self._plpy.prepare(text, list(types))
+        return plan
+
+    def _query(
+        self, text: str, types: Sequence[str], parameters: Sequence[Any]
+    ) -> Sequence[Mapping[str, Any]]:
+        plan = self._plan(text, types)
+        rows: Sequence[Mapping[str, Any]] = self._plpy.execute(plan, list(parameters))
+        return rows
+
+    def _stream(
+        self, text: str, types: Sequence[str], parameters: Sequence[Any], size: int
+    ) -> Iterator[Sequence[Mapping[str, Any]]]:
+        plan = self._plan(text, types)
+        cursor = self._plpy.cursor(plan, list(parameters))
+        try:
+            while rows := cursor.fetch(size):
+                yield rows
+        finally:
+            cursor.close()
+
+    def check_interrupts(self) -> None:
+        self._query("select 1 as one", (), ())

@@ -1,0 +1,398 @@
+"""The SQL that fetches nodes, keys and links, shared by every store on PostgreSQL.
+
+Parameters are written `$1`, `$2`. Only constants of this module are composed
+into a text; whatever a caller writes is a parameter. The statements read views
+and call functions that callers may use, so that the server applies their own
+predicate before anything is counted, ordered or cut.
+
+Statements that fetch many links answer one row of arrays, which reaches Python
+in about half the time of the same links as rows. Reals are handed over as
+doubles: their text form would round.
+"""
+
+from __future__ import annotations
+
+ENTITY_TYPES = "select name, handle_prefix from aiq.entity_types_api order by name"
+RELATION_NAMES = "select distinct relation from aiq.relations_api order by relation"
+
+NODES_BY_HANDLE = """
+select id from aiq.nodes_ever
+where entity_type = $1 and handle_number = $2
+and (retired_at is null or retired_at > $3)
+"""
+SOFT_NODES_BY_HANDLE = """
+select id from aiq.nodes_ever
+where entity_type is null and id = $1 and (retired_at is null or retired_at > $2)
+"""
+NODES_BY_KEY = """
+select u.node_id as id
+from (
+    (
+        select k.node_id from aiq.node_keys_api as k
+        where k.key = $1 and not k.soft order by k.node_id limit $2
+    )
+    union
+    (select n.id from aiq.nodes_api as n where n.soft_key = $1 order by n.id limit $2)
+) as u
+order by u.node_id limit $2
+"""
+NEAR_NAMES = """
+select shown as name
+from (
+    select coalesce(n.soft_key, s.key) as shown, max(s.similarity) as similarity
+    from aiq.similar_keys(array[$1], $2) as s
+    join aiq.nodes_api as n on n.id = s.node_id
+    group by 1
+) as near
+order by similarity desc, shown limit $3
+"""
+EXACT_KEYS = """
+select i.number, k.node_id, k.key, k.kind
+from unnest($1) with ordinality as i (key, number)
+cross join lateral (
+    select h.node_id, h.key, h.kind from aiq.node_keys_api as h
+    where h.key = i.key and not h.soft and h.kind = any ($2)
+    order by h.node_id limit $3
+) as k
+order by i.number, k.node_id
+"""
+SOFT_NAMES = """
+select i.number, n.id as node_id, n.soft_key as key
+from unnest($1) with ordinality as i (key, number)
+cross join lateral (
+    select id, soft_key from aiq.nodes_api where soft_name = i.key
+    union
+    select id, soft_key from aiq.nodes_api where soft_key = i.key
+    order by soft_key, id limit $2
+) as n
+order by i.number, n.soft_key, n.id
+"""
+FUZZY_KEYS = """
+select r.name_number as number, r.node_id, r.key, r.similarity::float8 as similarity
+from (
+    select
+        b.*,
+        row_number() over (
+            partition by b.name_number order by b.similarity desc, b.key, b.node_id
+        ) as place
+    from (
+        select distinct on (s.name_number, s.node_id)
+            s.name_number, s.node_id, s.key, s.similarity
+        from aiq.similar_keys($1, $2) as s
+        where not s.soft
+        order by s.name_number, s.node_id, s.similarity desc, s.key
+    ) as b
+) as r
+where r.place <= $3
+order by r.name_number, r.place
+"""
+DESCRIBE = """
+select id, handle, key, entity_type, summary from aiq.nodes_ever where id = any ($1)
+"""
+OF_TYPE = "select id from aiq.nodes_ever where id = any ($1) and entity_type = $2"
+VISIBLE = """
+select id from aiq.nodes_ever
+where id = any ($1) and (retired_at is null or retired_at > $2)
+"""
+
+# Whether any edge has an end that it has not reached yet. Almost never: the
+# statements for the present then leave the ending edges out.
+ANY_ENDING = "select exists (select from aiq.edges_current where ends_at > now()) as found"
+
+
+def edge_links(*, relation: bool, by_relation: bool, ending: bool, past: bool) -> str:
+    """Return the statement for the strongest edges of each frontier node.
+
+    Parameters
+    ----------
+    relation : bool
+        Also give each link's relation.
+    by_relation : bool
+        Only edges of the relations in `$4`.
+    ending : bool
+        Also look among the edges with an end that lies ahead.
+    past : bool
+        Edges that held at the moment `$5` instead of now; implies `ending`.
+
+    Returns
+    -------
+    str
+        Parameters: `$1` the frontier, `$2` the most links a node, `$3` the most
+        links in all (what lies past it is cut off), and `$4`, `$5` where asked.
+    """
+    edges = _strongest(by_relation=by_relation, ending=ending, past=past)
+    columns = "f.id as source, l.neighbour, l.weight::float8 as weight, f.number"
+    relations = ""
+    if relation:
+        columns += ", l.relation"
+        relations = ",\n    array_agg(relation) as relations"
+    return f"""
+select
+    array_agg(source) as sources,
+    array_agg(neighbour) as neighbours,
+    array_agg(weight) as weights{relations}
+from (
+    select {columns}
+    from unnest($1) with ordinality as f (id, number)
+    cross join lateral ({edges}) as l
+    order by f.number
+    limit $3
+) as links
+"""
+
+
+def over_cap(*, by_relation: bool, ending: bool, past: bool) -> str:
+    """Return the statement for the nodes of `$1` with more than `$2` - 1 edges.
+
+    The parameters are those of :func:`edge_links`, without `$3`.
+    """
+    edges = _strongest(by_relation=by_relation, ending=ending, past=past)
+    return f"""
+select f.id
+from unnest($1) as f (id)
+where (select count(*) from ({edges}) as l) >= $2
+"""
+
+
+def edge_details(*, by_relation: bool, past: bool) -> str:
+    """Return the statement for relation and direction of hops.
+
+    Parameters: `$1` the nodes they come from, `$2` the nodes they go to, `$3` the
+    weights, and as in :func:`edge_links` `$4` the relations and `$5` the moment.
+    """
+    view, when = _source(past)
+    if by_relation:
+        when += " and e.relation = any ($4)"
+    # Both halves say which partial index can serve them; what has an end is rare.
+    parts = []
+    for here, there, direction in (("src_id", "dst_id", 0), ("dst_id", "src_id", 1)):
+        parts += [
+            f"""
+    (
+        select e.relation, {direction} as direction, e.id
+        from {view} as e
+        where e.{here} = h.source and e.{there} = h.target and e.weight = h.weight::real
+        and {end} and {when}
+        order by e.relation, e.id limit 1
+    )"""
+            for end in ("e.ends_at is null", "e.ends_at is not null")
+        ]
+    union = "\n    union all".join(parts)
+    return f"""
+select d.relation, case d.direction when 0 then 'out' else 'in' end as direction
+from unnest($1, $2, $3) with ordinality as h (source, target, weight, number)
+cross join lateral (
+    select u.relation, u.direction from ({union}
+    ) as u
+    order by u.relation, u.direction, u.id limit 1
+) as d
+order by h.number
+"""
+
+
+def _source(past: bool) -> tuple[str, str]:
+    """Return the view to read edges from and the condition that they hold."""
+    if past:
+        return "aiq.edge_periods", "e.valid_from <= $5 and (e.ends_at is null or e.ends_at > $5)"
+    return "aiq.edges_current", "true"
+
+
+def _strongest(*, by_relation: bool, ending: bool, past: bool) -> str:
+    """Return a subquery for the `$2` strongest edges of the node f.id.
+
+    Each part comes off an index in the wanted order, so that a hub costs what the
+    limit costs: out and in, open-ended and (where asked) with an end ahead.
+    """
+    view, when = _source(past)
+    moment = "$5" if past else "now()"
+    ends = ["e.ends_at is null"]
+    if ending or past:
+        ends.append(f"e.ends_at > {moment}")
+    parts = []
+    for here, there, direction in (("src_id", "dst_id", 0), ("dst_id", "src_id", 1)):
+        # A self-loop is one link: its way in is left out.
+        loop = "" if direction == 0 else " and e.src_id <> e.dst_id"
+        for end in ends:
+            if by_relation:
+                parts.append(f"""
+        (
+            select o.* from unnest($4) as r (relation)
+            cross join lateral (
+                select e.{there} as neighbour, e.weight, e.relation, {direction} as direction, e.id
+                from {view} as e
+                where e.{here} = f.id and e.relation = r.relation and {end} and {when}{loop}
+                order by e.weight desc, e.{there}, e.id limit $2
+            ) as o
+        )""")
+            else:
+                parts.append(f"""
+        (
+            select e.{there} as neighbour, e.weight, e.relation, {direction} as direction, e.id
+            from {view} as e
+            where e.{here} = f.id and {end} and {when}{loop}
+            order by e.weight desc, e.{there}, e.relation, e.id limit $2
+        )""")
+    union = "\n        union all".join(parts)
+    return f"""
+        select u.neighbour, u.weight, u.relation from ({union}
+        ) as u
+        order by u.weight desc, u.neighbour, u.relation, u.direction, u.id limit $2
+    """
+
+
+# The holders of each different key are counted, and its first few fetched, once
+# for the whole frontier. A neighbour within the limit stands within the first
+# `$2` + 1 holders of the key that links it.
+SHARED_KEY_LINKS = """
+with held as materialized (
+    select f.id, f.number, k.key
+    from unnest($1) with ordinality as f (id, number)
+    join aiq.node_keys_api as k on k.node_id = f.id
+),
+shared as materialized (
+    select d.key, c.holders, h.nodes
+    from (select distinct key from held) as d
+    cross join lateral (
+        select count(*) as holders from aiq.node_keys_api as a where a.key = d.key
+    ) as c
+    cross join lateral (
+        select array(
+            select b.node_id from aiq.node_keys_api as b
+            where b.key = d.key order by b.node_id limit $2 + 1
+        ) as nodes
+    ) as h
+    where c.holders > 1
+),
+best as (
+    select distinct on (g.number, n.id) g.number, g.id as source, n.id as neighbour, s.holders
+    from held as g
+    join shared as s on s.key = g.key
+    cross join lateral unnest(s.nodes) as n (id)
+    where n.id <> g.id
+    order by g.number, n.id, s.holders, s.key
+),
+placed as (
+    select b.*, row_number() over (partition by b.number order by b.holders, b.neighbour) as place
+    from best as b
+)
+select
+    array_agg(source) as sources,
+    array_agg(neighbour) as neighbours,
+    array_agg(weight) as weights
+from (
+    select
+        p.source, p.neighbour,
+        (1::float8 / (p.holders - 1))::real::float8 as weight
+    from placed as p
+    where p.place <= $2
+    order by p.number, p.place
+    limit $3
+) as links
+"""
+SHARED_KEY_DETAILS = """
+select k.key
+from unnest($1, $2) with ordinality as p (source, target, number)
+cross join lateral (
+    select a.key
+    from aiq.node_keys_api as a
+    join aiq.node_keys_api as b on b.key = a.key and b.node_id = p.target
+    cross join lateral (
+        select count(*) as holders from aiq.node_keys_api as c where c.key = a.key
+    ) as h
+    where a.node_id = p.source
+    order by h.holders, a.key limit 1
+) as k
+order by p.number
+"""
+
+# Each different name of the frontier is compared once.
+SIMILAR_LINKS = """
+with held as materialized (
+    select f.id, f.number, k.key
+    from unnest($1) with ordinality as f (id, number)
+    join aiq.node_keys_api as k on k.node_id = f.id and k.is_name
+),
+names as materialized (
+    select key, row_number() over (order by key) as name_number
+    from (select distinct key from held) as d
+),
+alike as materialized (
+    select n.key as name, s.node_id, s.key, s.similarity
+    from aiq.similar_keys((select array_agg(key order by name_number) from names), $2) as s
+    join names as n using (name_number)
+    where s.key <> n.key
+),
+best as (
+    select g.number, g.id as source, a.node_id as neighbour, max(a.similarity) as similarity
+    from held as g
+    join alike as a on a.name = g.key
+    where a.node_id <> g.id
+    group by g.number, g.id, a.node_id
+),
+placed as (
+    select
+        b.*,
+        row_number() over (partition by b.number order by b.similarity desc, b.neighbour) as place
+    from best as b
+)
+select
+    array_agg(source) as sources,
+    array_agg(neighbour) as neighbours,
+    array_agg(weight) as weights
+from (
+    select p.source, p.neighbour, p.similarity::float8 as weight
+    from placed as p
+    where p.place <= $3
+    order by p.number, p.place
+    limit $4
+) as links
+"""
+SIMILAR_DETAILS = """
+select k.source_name, k.target_name
+from unnest($1, $2) with ordinality as p (source, target, number)
+cross join lateral (
+    select a.key as source_name, b.key as target_name
+    from aiq.node_keys_api as a
+    join aiq.node_keys_api as b on b.node_id = p.target and b.is_name and b.key <> a.key
+    where a.node_id = p.source and a.is_name
+    order by aiq.name_similarity(a.key, b.key) desc, b.key, a.key limit 1
+) as k
+order by p.number
+"""
+
+JUDGE_SETTING = "select current_setting('percolate.link_judge', true) as judge"
+# The functions of that name and argument, what each returns, and whether the
+# caller may execute it.
+FIND_JUDGE = """
+select
+    n.nspname as schema, p.proname as name, p.proretset as returns_set,
+    case
+        when p.proallargtypes is not null then (
+            select array_agg(t::regtype::text order by i)
+            from unnest(p.proallargtypes, p.proargmodes) with ordinality as a (t, m, i)
+            where m = 't'
+        )
+        else (
+            select array_agg(c.atttypid::regtype::text order by c.attnum)
+            from pg_catalog.pg_type as y
+            join pg_catalog.pg_attribute as c
+                on c.attrelid = y.typrelid and c.attnum > 0 and not c.attisdropped
+            where y.oid = p.prorettype
+        )
+    end as columns,
+    has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute') as allowed
+from pg_catalog.pg_proc as p
+join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
+where
+    n.nspname = $1 and p.proname = $2 and p.prokind = 'f'
+    and p.pronargs = 1 and p.proargtypes[0] = 'bigint[]'::regtype
+"""
+JUDGE_IDENTIFIER = "select parse_ident($1) as parts"
+
+
+def judged_links(quoted_judge: str) -> str:
+    """Return the statement that calls the judge of that quoted, qualified name."""
+    return f"""
+select j.node_id, j.linked_id, j.confidence::float8 as confidence, j.reason
+from {quoted_judge}($1) as j (node_id, linked_id, confidence, reason)
+"""
