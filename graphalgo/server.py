@@ -10,6 +10,7 @@ from graphalgo.engine import iterated_join_trace as _iterated_join_trace
 from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.engine.rows import JoinRow, LookupRow, WalkRow
 from graphalgo.stores.spi import SpiStore
 
 TYPE_CHECKING = False
@@ -18,38 +19,53 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
+    from graphalgo.engine.rows import Row
+
     Answer = TypeVar("Answer")
 
 
 def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.iterated_join`; the arguments are those of the SQL function, in its order."""
-    rows = _run(plpy, shared, _iterated_join, arguments)
+    rows, refusal = _run(plpy, shared, _iterated_join, arguments)
+    if rows is None:
+        return iter([_refused(JoinRow, refusal)])
     if rows[0].path is None:
-        return map(tuple, rows)
+        return ((*row, None) for row in rows)
     # Imported only for an answer with a path: in a fresh backend it takes longer
     # than the join.
     from json import dumps  # noqa: PLC0415
 
-    at = rows[0]._fields.index("path")
+    at = JoinRow._fields.index("path")
     columns = map(tuple, rows)
-    return ((*row[:at], dumps(row[at], ensure_ascii=False), *row[at + 1 :]) for row in columns)
+    return (
+        (*row[:at], dumps(row[at], ensure_ascii=False), *row[at + 1 :], None) for row in columns
+    )
 
 
-def iterated_join_trace(plpy: Any, shared: dict[str, Any], *arguments: Any) -> str:
+def iterated_join_trace(
+    plpy: Any, shared: dict[str, Any], *arguments: Any
+) -> list[tuple[str | None, str | None]]:
     """Answer `aiq.iterated_join_trace` as JSON text."""
     from json import dumps  # noqa: PLC0415
 
-    return dumps(_run(plpy, shared, _iterated_join_trace, arguments), ensure_ascii=False)
+    trace, refusal = _run(plpy, shared, _iterated_join_trace, arguments)
+    return [(None if trace is None else dumps(trace, ensure_ascii=False), refusal)]
 
 
 def walk(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.walk`."""
-    return map(tuple, _run(plpy, shared, _walk, arguments))
+    rows, refusal = _run(plpy, shared, _walk, arguments)
+    if rows is None:
+        return iter([_refused(WalkRow, refusal)])
+    return ((*row, None) for row in rows)
 
 
 def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.lookup`."""
-    return map(tuple, _run(plpy, shared, _lookup, arguments))
+    rows, refusal = _run(plpy, shared, _lookup, arguments)
+    if rows is None:
+        return iter([_refused(LookupRow, refusal)])
+    return ((*row, None) for row in rows)
 
 
 def _run(
@@ -57,10 +73,16 @@ def _run(
     shared: dict[str, Any],
     algorithm: Callable[..., Answer],
     arguments: tuple[Any, ...],
-) -> Answer:
-    """Run an algorithm; raise an error of ours as PostgreSQL's, with its SQLSTATE and hint."""
+) -> tuple[Answer | None, str | None]:
+    """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
     try:
-        return algorithm(SpiStore(plpy, shared), *arguments)
+        return algorithm(SpiStore(plpy, shared), *arguments), None
     except GraphAlgoError as error:
-        plpy.error(error.message, hint=error.hint, sqlstate=error.sqlstate)
-        raise AssertionError("plpy.error returned") from error
+        from json import dumps  # noqa: PLC0415
+
+        refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
+        return None, dumps(refusal, ensure_ascii=False)
+
+
+def _refused(row: type[Row], refusal: str | None) -> tuple[Any, ...]:
+    return (*(None for _ in row._fields), refusal)

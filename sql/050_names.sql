@@ -3,8 +3,9 @@
 -- the index and gives back ids alone, and what callers get is read again, under
 -- their own predicate, by a function of aiq_owner.
 
+-- A definer function, since callers may have no usage on the schema of pg_trgm.
 create or replace function aiq.name_similarity(p_a text, p_b text) returns real
-language sql immutable strict parallel safe
+language sql immutable strict parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$ select @trgm@.similarity(p_a, p_b) $$;
 alter function aiq.name_similarity(text, text) owner to aiq_owner;

@@ -73,13 +73,12 @@ class _Folded(dict[int, int]):
     def _read_tables(self) -> None:
         from graphalgo.engine.trigram_tables import LOWER, WHITE_SPACE  # noqa: PLC0415
 
-        for code in range(128):
-            self[code] = code
+        table = {code: code for code in range(128)}
         for pairs in LOWER.values():
-            self.update(parse_lower(pairs))
+            table.update(parse_lower(pairs))
         for first, last in parse_ranges(WHITE_SPACE):
-            for code in range(first, last + 1):
-                self[code] = 32
+            table.update((code, 32) for code in range(first, last + 1))
+        self.update(table)  # whole at once: another thread may be looking
 
 
 _FOLDED = _Folded()

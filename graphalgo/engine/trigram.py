@@ -33,7 +33,7 @@ BYTES = "C"
 RELEASES = ("2.36", "2.41", "2.43")
 """Releases of the GNU C library whose tables are kept, oldest first.
 
-One between two of them follows the earlier one, or nearly.
+A release between two of them differs from both in characters new to Unicode.
 """
 
 PROBES = ("\u00e9", "\u0363", "\u088f")
@@ -243,6 +243,7 @@ class _Alphabet(dict[int, int]):
         for each in until:
             self._lower.update(parse_lower(LOWER[each]))
         self._last = [last for _, last in word]
+        # Last, because it says that the rest is there: another thread may be looking.
         self._first = [first for first, _ in word]
 
 
@@ -272,12 +273,14 @@ class _Hashes(dict[str, str]):
         return new
 
     def _make_table(self) -> list[int]:
+        table = []
         for byte in range(256):
             crc = byte
             for _ in range(8):
                 crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
-            self._table.append(crc)
-        return self._table
+            table.append(crc)
+        self._table = table  # whole at once: another thread may be looking
+        return table
 
 
 _HASHED = _Hashes()

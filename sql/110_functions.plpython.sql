@@ -1,6 +1,23 @@
--- The algorithms as SQL functions. All are SECURITY INVOKER: a judge must run
--- as the caller. Generic plans and no JIT: the arguments are arrays whose
--- values the planner cannot use, so planning again for each call buys nothing.
+-- The algorithms as callers use them.
+
+create or replace function aiq.refuse(p_refusal text) returns boolean
+language plpgsql immutable strict
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    refusal constant jsonb := p_refusal;
+begin
+    raise exception using
+        errcode = refusal ->> 'sqlstate',
+        message = refusal ->> 'message',
+        hint = coalesce(refusal ->> 'hint', '');
+end
+$$;
+alter function aiq.refuse(text) owner to aiq_owner;
+comment on function aiq.refuse(text) is
+    'Raises a refusal of the engine: its SQLSTATE, sentence and hint as JSON';
+revoke all on function aiq.refuse(text) from public;
+grant execute on function aiq.refuse(text) to authenticated, aiq_worker;
 
 create or replace function aiq.iterated_join(
     p_seed text,
@@ -18,11 +35,21 @@ create or replace function aiq.iterated_join(
     entity_type text, summary text, score float8, path jsonb, deferred int, examined int,
     reason text
 )
-language plpython3u stable security invoker
+language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set jit = off
-as $plpython$@plpy:iterated_join@$plpython$;
+as $$
+begin
+    return query
+    select
+        r.resolved, r.round, r.hops, r.node_id, r.handle, r.key, r.entity_type, r.summary,
+        r.score, r.path, r.deferred, r.examined, r.reason
+    from aiq.iterated_join_plpython(
+        p_seed, p_target_type, p_max_rounds, p_links, p_similarity, p_budget, p_degree_cap,
+        p_relations, p_as_of, p_limit
+    ) as r
+    where r.refusal is null or aiq.refuse(r.refusal);
+end
+$$;
 alter function aiq.iterated_join(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) owner to aiq_owner;
@@ -35,7 +62,8 @@ revoke all on function aiq.iterated_join(
 ) from public;
 grant execute on function aiq.iterated_join(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-) to authenticated, aiq_worker;
+)
+    to authenticated, aiq_worker;
 
 create or replace function aiq.iterated_join_trace(
     p_seed text,
@@ -49,11 +77,20 @@ create or replace function aiq.iterated_join_trace(
     p_as_of timestamptz default null,
     p_limit int default 100
 ) returns jsonb
-language plpython3u stable security invoker
+language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set jit = off
-as $plpython$@plpy:iterated_join_trace@$plpython$;
+as $$
+begin
+    return (
+        select r.trace
+        from aiq.iterated_join_trace_plpython(
+            p_seed, p_target_type, p_max_rounds, p_links, p_similarity, p_budget, p_degree_cap,
+            p_relations, p_as_of, p_limit
+        ) as r
+        where r.refusal is null or aiq.refuse(r.refusal)
+    );
+end
+$$;
 alter function aiq.iterated_join_trace(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) owner to aiq_owner;
@@ -66,7 +103,8 @@ revoke all on function aiq.iterated_join_trace(
 ) from public;
 grant execute on function aiq.iterated_join_trace(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-) to authenticated, aiq_worker;
+)
+    to authenticated, aiq_worker;
 
 create or replace function aiq.walk(
     p_key text,
@@ -79,11 +117,20 @@ create or replace function aiq.walk(
     depth int, node_id bigint, handle text, key text, entity_type text, summary text,
     path text[], weight float8, capped boolean
 )
-language plpython3u stable security invoker
+language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set jit = off
-as $plpython$@plpy:walk@$plpython$;
+as $$
+begin
+    return query
+    select
+        r.depth, r.node_id, r.handle, r.key, r.entity_type, r.summary, r.path, r.weight,
+        r.capped
+    from aiq.walk_plpython(
+        p_key, p_depth, p_relation, p_degree_cap, p_limit, p_as_of
+    ) as r
+    where r.refusal is null or aiq.refuse(r.refusal);
+end
+$$;
 alter function aiq.walk(text, int, text, int, int, timestamptz) owner to aiq_owner;
 comment on function aiq.walk(text, int, text, int, int, timestamptz) is
     'Everything within p_depth hops of a node, edges walked both ways, at most p_degree_cap strongest per node';
@@ -92,18 +139,29 @@ grant execute on function aiq.walk(text, int, text, int, int, timestamptz)
     to authenticated, aiq_worker;
 
 create or replace function aiq.lookup(
-    p_keys text[], p_fuzzy boolean default false, p_limit int default 10
+    p_keys text[],
+    p_fuzzy boolean default false,
+    p_limit int default 10
 ) returns table (
     input_key text, node_id bigint, handle text, key text, entity_type text, summary text,
     match_kind text, score real
 )
-language plpython3u stable security invoker
+language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set jit = off
-as $plpython$@plpy:lookup@$plpython$;
+as $$
+begin
+    return query
+    select
+        r.input_key, r.node_id, r.handle, r.key, r.entity_type, r.summary, r.match_kind, r.score
+    from aiq.lookup_plpython(
+        p_keys, p_fuzzy, p_limit
+    ) as r
+    where r.refusal is null or aiq.refuse(r.refusal);
+end
+$$;
 alter function aiq.lookup(text[], boolean, int) owner to aiq_owner;
 comment on function aiq.lookup(text[], boolean, int) is
     'Nodes by key, in a cascade: canonical, then short and alias, then soft names, then (with p_fuzzy) similar names';
 revoke all on function aiq.lookup(text[], boolean, int) from public;
-grant execute on function aiq.lookup(text[], boolean, int) to authenticated, aiq_worker;
+grant execute on function aiq.lookup(text[], boolean, int)
+    to authenticated, aiq_worker;
