@@ -306,7 +306,7 @@ class MemoryStore:
                 valid_to=edge.get("valid_to"),
             )
         if verdicts := graph.get("verdicts"):
-            store.link_judge = stored_verdicts(verdicts)
+            store.judge_by(verdicts)
         return store
 
     @classmethod
@@ -413,6 +413,24 @@ class MemoryStore:
                 f'relation "{relation}" is not declared from {shown[0]} to {shown[1]}',
                 "Declare it, or write a relation that is declared for these types.",
             )
+
+    def judge_by(self, verdicts: Iterable[Mapping[str, Any]]) -> None:
+        """Answer `judged` links from verdicts (`node_a`, `node_b`, `confidence`, `reason`).
+
+        Each holds either way, and only between nodes that are not retired.
+        """
+        by_node: dict[int, list[tuple[int, int, float, str | None]]] = {}
+        for verdict in verdicts:
+            pair = verdict["node_a"], verdict["node_b"]
+            if len(self.visible(pair, None)) < len(pair):
+                continue
+            for node, linked in (pair, pair[::-1]):
+                by_node.setdefault(node, []).append(
+                    (node, linked, verdict["confidence"], verdict.get("reason"))
+                )
+        self.link_judge = lambda nodes: (
+            verdict for node in nodes for verdict in by_node.get(node, ())
+        )
 
     # What the engine asks.
 
@@ -653,7 +671,7 @@ class MemoryStore:
 
     def _shared_neighbours(self, node: int) -> dict[int, float]:
         fewest: dict[int, int] = {}
-        for key in self._nodes[node].keys:
+        for key in self._keys_of(node):
             holders = self._holders.get(key, ())
             for other in holders:
                 fewest[other] = min(len(holders), fewest.get(other, len(holders)))
@@ -677,10 +695,12 @@ class MemoryStore:
         best.pop(node, None)
         return best
 
+    def _keys_of(self, node: int) -> dict[str, tuple[str, bool]]:
+        """Return the keys that links follow: a retired node has none."""
+        return {} if self._nodes[node].retired_at is not None else self._nodes[node].keys
+
     def _names_of(self, node: int) -> list[str]:
-        if self._nodes[node].retired_at is not None:
-            return []
-        return [key for key, (_, is_name) in self._nodes[node].keys.items() if is_name]
+        return [key for key, (_, is_name) in self._keys_of(node).items() if is_name]
 
     def _name_holders(self, key: str) -> list[int]:
         return [node for node in self._holders.get(key, ()) if self._nodes[node].keys[key][1]]
@@ -697,18 +717,6 @@ class MemoryStore:
             for key, count in common.items()
             if (score := ratio(count, len(own), len(self._names[key]))) >= threshold
         ]
-
-
-def stored_verdicts(verdicts: Iterable[Mapping[str, Any]]) -> Judge:
-    """Return a judge over verdicts (`node_a`, `node_b`, `confidence`, `reason`), either way."""
-    by_node: dict[int, list[tuple[int, int, float, str | None]]] = {}
-    for verdict in verdicts:
-        pair = verdict["node_a"], verdict["node_b"]
-        for node, linked in (pair, pair[::-1]):
-            by_node.setdefault(node, []).append(
-                (node, linked, verdict["confidence"], verdict.get("reason"))
-            )
-    return lambda nodes: (verdict for node in nodes for verdict in by_node.get(node, ()))
 
 
 def _weighted_links(

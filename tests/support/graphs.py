@@ -90,9 +90,11 @@ def _keys(draw: st.DrawFn, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _edges(draw: st.DrawFn, ids: list[int], temporal: bool) -> list[dict[str, Any]]:
     # A hub: half of all edges have node 1 at one end.
     ends = st.one_of(st.just(1), st.sampled_from(ids))
+    # Left to itself, a list has some five elements: dense graphs are asked for.
+    fewest = draw(st.sampled_from([0, 15, 40]))
     drawn = draw(
         st.lists(st.tuples(ends, st.sampled_from(ids), st.sampled_from(RELATIONS), WEIGHTS),
-                 max_size=60)
+                 min_size=fewest, max_size=60)
     )  # fmt: skip
     periods = [(PAST, None)] * 5 + (
         [(PAST, MIDDLE), (RECENT, None), (MIDDLE, FUTURE), (FUTURE, None)] if temporal else []
