@@ -378,9 +378,11 @@ class Expansion:
     def ordered(self) -> list[Candidate]:
         """Return the candidates that can still be examined, in order; the others overflow."""
         best = smallest(self.fresh.values(), self.room, self.search.store.check_interrupts)
-        if len(best) < len(self.fresh):
+        if len(best) < len(self.fresh) or self.overflow:
             kept = {candidate[3] for candidate in best}
             self.overflow.update(node for node in self.fresh if node not in kept)
+            # A better path may have brought back what was cut earlier in the round.
+            self.overflow -= kept
         return best
 
     def _take(
@@ -432,7 +434,6 @@ class Expansion:
     def _prune(self) -> None:
         best = self.ordered()
         self.fresh = {candidate[3]: candidate for candidate in best}
-        self.overflow.difference_update(self.fresh)
 
 
 def _hop(kind: str, hop: Candidate) -> dict[str, Any]:

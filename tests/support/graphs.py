@@ -7,6 +7,7 @@ future periods, retired nodes, judges' verdicts.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,15 +20,21 @@ RECENT = "2024-01-01T00:00:00+00:00"
 FUTURE = "2999-01-01T00:00:00+00:00"
 
 # Few weights, so that ties are common; reals that are not doubles among them.
-WEIGHTS = st.sampled_from([1.0, 1.0, 0.9, 0.5, 0.5, 0.25, 0.1, 1e-3])
-NAMES = st.sampled_from(
-    [
-        "meridian dawn", "meridien dawn", "meridian star", "meridian", "bulk harmony",
-        "bulk harmonie", "c", "c++", "αθήνα σας", "αθηνα σασ", "straße", "strasse",
-        "مریدین", "北京 航运", "北京 航運", "nord½vik", "nordvik", "rotterdam", "roterdam", "🙂🙂", "a",
-    ]
-)  # fmt: skip
-CODES = st.sampled_from(["9331802", "9331803", "x-1", "x-2", "nl-2231"])
+WEIGHT_LIST = [1.0, 1.0, 0.9, 0.5, 0.5, 0.25, 0.1, 1e-3]
+NAME_LIST = [
+    "meridian dawn", "meridien dawn", "meridian star", "meridian", "bulk harmony",
+    "bulk harmonie", "c", "c++", "αθήνα σας", "αθηνα σασ", "straße", "strasse",
+    "مریدین", "北京 航运", "北京 航運", "nord½vik", "nordvik", "rotterdam", "roterdam", "🙂🙂", "a",
+]  # fmt: skip
+CODE_LIST = ["9331802", "9331803", "x-1", "x-2", "nl-2231"]
+WEIGHTS = st.sampled_from(WEIGHT_LIST)
+NAMES = st.sampled_from(NAME_LIST)
+CODES = st.sampled_from(CODE_LIST)
+
+
+def any_graphs() -> st.SearchStrategy[dict[str, Any]]:
+    """Graphs drawn bit by bit, which shrink well, and dense ones."""
+    return st.one_of(plain_graphs(), st.integers(0, 2**32).map(dense_graph))
 
 
 @st.composite
@@ -37,19 +44,23 @@ def plain_graphs(draw: st.DrawFn, temporal: bool = True) -> dict[str, Any]:
     nodes = [_node(draw, node, temporal) for node in range(1, count + 1)]
     ids = [node["id"] for node in nodes]
     return {
-        "entity_types": [
-            {"name": name, "handle_prefix": name[:3].upper()} for name in TYPES
-        ],
+        **_vocabulary(),
+        "nodes": nodes,
+        "keys": _keys(draw, nodes),
+        "edges": _edges(draw, ids, temporal),
+        "verdicts": _verdicts(draw, ids),
+    }
+
+
+def _vocabulary() -> dict[str, Any]:
+    return {
+        "entity_types": [{"name": name, "handle_prefix": name[:3].upper()} for name in TYPES],
         "relations": [
             {"src_type": src, "relation": relation, "dst_type": dst}
             for relation in RELATIONS
             for src in TYPES
             for dst in TYPES
         ],
-        "nodes": nodes,
-        "keys": _keys(draw, nodes),
-        "edges": _edges(draw, ids, temporal),
-        "verdicts": _verdicts(draw, ids),
     }
 
 
@@ -126,11 +137,55 @@ def _verdicts(draw: st.DrawFn, ids: list[int]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _seed_of(draw: st.DrawFn, graph: dict[str, Any]) -> str:
-    node = draw(st.sampled_from(graph["nodes"]))
+def seed_of(node: dict[str, Any]) -> str:
+    """A node's handle."""
     if node["entity_type"] is None:
         return f"soft-{node['id']}"
     return f"{node['entity_type'][:3].upper()}-{node['id']}"
+
+
+def dense_graph(seed: int) -> dict[str, Any]:
+    """A graph in the plain form that is the same for the same seed, and never sparse.
+
+    What is drawn element by element is mostly small; this one has up to 16 nodes
+    with tens of edges, keys and verdicts between them.
+    """
+    draw = Random(seed)
+    ids = list(range(1, draw.randint(6, 16) + 1))
+    nodes: list[dict[str, Any]] = []
+    keys: list[dict[str, Any]] = []
+    for node in ids:
+        if draw.random() < 0.15:
+            nodes.append({"id": node, "entity_type": None, "claimed_kind": f"own{node}",
+                          "soft_name": draw.choice(NAME_LIST)})  # fmt: skip
+            continue
+        nodes.append({"id": node, "entity_type": draw.choice(TYPES)})
+        for name in draw.sample(NAME_LIST, draw.randint(0, 3)):
+            kind = draw.choice(["canonical", "short", "alias"])
+            keys.append({"node_id": node, "key": name, "kind": kind, "is_name": True})
+        for code in draw.sample(CODE_LIST, draw.randint(0, 2)):
+            keys.append({"node_id": node, "key": code, "kind": "alias", "is_name": False})
+    edges: dict[tuple[int, str, int], float] = {}
+    for _ in range(draw.randint(len(ids), 5 * len(ids))):
+        ends = draw.choice([1, draw.choice(ids)]), draw.choice(ids)
+        src, dst = draw.sample(ends, 2)
+        edges[src, draw.choice(RELATIONS), dst] = draw.choice(WEIGHT_LIST)
+    pairs = {tuple(sorted(draw.sample(ids, 2))) for _ in range(draw.randint(0, len(ids)))}
+    return {
+        **_vocabulary(),
+        "nodes": [{**node, "retired_at": None} for node in nodes],
+        "keys": keys,
+        "edges": [
+            {"id": number, "src_id": src, "dst_id": dst, "relation": relation, "weight": weight,
+             "valid_from": PAST, "valid_to": None}
+            for number, ((src, relation, dst), weight) in enumerate(edges.items(), 1)
+        ],
+        "verdicts": [
+            {"node_a": a, "node_b": b, "confidence": draw.choice([0.0, 0.3, 0.5, 1.0]),
+             "reason": draw.choice([None, "same ship"])}
+            for a, b in sorted(pairs)
+        ],
+    }  # fmt: skip
 
 
 RELATION_LISTS = st.one_of(
@@ -147,7 +202,7 @@ def joins(draw: st.DrawFn, graph: dict[str, Any]) -> dict[str, Any]:
                  unique=True)
     )  # fmt: skip
     return {
-        "seed": _seed_of(draw, graph),
+        "seed": seed_of(draw(st.sampled_from(graph["nodes"]))),
         "target_type": draw(st.sampled_from(TYPES)),
         "max_rounds": draw(st.integers(1, 5)),
         "links": links,
@@ -164,7 +219,7 @@ def joins(draw: st.DrawFn, graph: dict[str, Any]) -> dict[str, Any]:
 def walks(draw: st.DrawFn, graph: dict[str, Any]) -> dict[str, Any]:
     """Arguments of a walk on that graph."""
     return {
-        "key": _seed_of(draw, graph),
+        "key": seed_of(draw(st.sampled_from(graph["nodes"]))),
         "depth": draw(st.integers(1, 5)),
         "relation": draw(st.one_of(st.none(), st.sampled_from(RELATIONS))),
         "degree_cap": draw(st.sampled_from([1, 2, 3, 100])),
