@@ -68,12 +68,25 @@ def _run(
     algorithm: Callable[..., Answer],
     arguments: tuple[Any, ...],
 ) -> tuple[Answer | None, str | None]:
-    """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
+    """Run an algorithm; return its answer, or nothing and the refusal as JSON text.
+
+    So is an error of the server (a judge that fails, a cancelled statement): the
+    statement ends with it all the same, in the server's own words.
+    """
     try:
         return algorithm(SpiStore(plpy, shared), *arguments), None
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
-        return None, _json(refusal)
+    except plpy.SPIError as error:
+        # What the server said: a number for its SQLSTATE, detail, hint and more.
+        _, detail, hint, *_ = error.spidata
+        refusal = {
+            "sqlstate": error.sqlstate,
+            "message": str(error),
+            "detail": detail,
+            "hint": hint,
+        }
+    return None, _json(refusal)
 
 
 def _refused(row: type[Row], refusal: str | None) -> tuple[Any, ...]:

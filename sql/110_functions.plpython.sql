@@ -7,10 +7,23 @@ as $$
 declare
     refusal constant jsonb := p_refusal;
 begin
-    raise exception using
-        errcode = refusal ->> 'sqlstate',
-        message = refusal ->> 'message',
-        hint = coalesce(refusal ->> 'hint', '');
+    -- An option of raise may not be null.
+    if refusal ->> 'detail' is not null then
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message',
+            detail = refusal ->> 'detail',
+            hint = coalesce(refusal ->> 'hint', '');
+    elsif refusal ->> 'hint' is not null then
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message',
+            hint = refusal ->> 'hint';
+    else
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message';
+    end if;
 end
 $$;
 alter function aiq.refuse(text) owner to aiq_owner;
