@@ -22,8 +22,9 @@ DIRECTORY = os.environ.get("GRAPHALGO_TEST_CLUSTER")
 @pytest.fixture(scope="session")
 def cluster() -> private_cluster.Cluster:
     """The private cluster of the tests; it is left running for the next run."""
-    directory = Path(DIRECTORY) if DIRECTORY else Path(__file__).parents[1] / ".graphalgo-test"
-    return private_cluster.up(directory)
+    if DIRECTORY:
+        return private_cluster.up(Path(DIRECTORY))
+    return private_cluster.up(private_cluster.default_directory(".graphalgo-test"))
 
 
 @pytest.fixture(scope="session")

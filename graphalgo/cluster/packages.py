@@ -132,6 +132,7 @@ def _install(found: list[Server], version: int | None, report: Callable[[str], N
             f"apt {cannot} install {' and '.join(packages)}; its last words:\n"
             f"{last_lines(done.stdout, 6)}",
             _apt_command(packages),
+            sqlstate=NOTHING_FOUND,
         )
     return _installed(packages, version)
 
@@ -199,11 +200,12 @@ def _not_offered(version: int | None, trouble: str) -> ClusterError:
             "once the network is there: apt-get update && graphalgo up",
             sqlstate=NOTHING_FOUND,
         )
-    offered = ", ".join(map(str, sorted(_offered_majors())))
+    majors = sorted(_offered_majors())
+    offered = ", ".join(map(str, majors))
     return ClusterError(
         f"apt knows no package {wanted}; it has PL/Python for PostgreSQL: {offered or 'none'}",
-        f"ask for one of these versions: {offered}"
-        if offered
+        f"graphalgo up --version {majors[-1]}"
+        if majors
         else f"set {servers.BIN_DIRECTORY_VARIABLE} to the bin directory of a server that has it",
         sqlstate=NOTHING_FOUND,
     )

@@ -370,7 +370,7 @@ select
         when p.proallargtypes is not null then (
             select array_agg(t::regtype::text order by i)
             from unnest(p.proallargtypes, p.proargmodes) with ordinality as a (t, m, i)
-            where m = 't'
+            where m in ('t', 'o', 'b')
         )
         else (
             select array_agg(c.atttypid::regtype::text order by c.attnum)
@@ -385,9 +385,8 @@ from pg_catalog.pg_proc as p
 join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
 where
     n.nspname = $1 and p.proname = $2 and p.prokind = 'f'
-    and p.pronargs = 1 and p.proargtypes[0] = 'bigint[]'::regtype
+    and p.pronargs = 1 and p.proargtypes[0] = 'bigint[]'::regtype and p.provariadic = 0
 """
-JUDGE_IDENTIFIER = "select parse_ident($1) as parts"
 
 
 def judged_links(quoted_judge: str) -> str:
