@@ -75,7 +75,7 @@ begin
             hint = 'Write the least similarity of a pair worth judging, such as 0.4.';
     end if;
     -- Just above 1 so that identical trigram sets (C and C++) can be asked for.
-    if p_high is null or not (p_high > p_low and p_high <= 1.1) then
+    if p_high is null or not (p_high > p_low and p_high <= 1.1::real) then
         raise exception using
             errcode = '22023',
             message = format('p_high is %s, but must be above p_low (%s) and at most 1.1', coalesce(p_high::text, 'null'), p_low),

@@ -115,7 +115,7 @@ def install(
     -----
     Costs about a second, and an exclusive lock on the tables and views for that long.
     """
-    run = _Installation(dsn, plpython, report or ignore, files or resources.find())
+    run = _Installation(plpython, report or ignore, files or resources.find())
     with open_connection(dsn) as connection, told("install"):
         return run.run(connection)
 
@@ -188,10 +188,7 @@ def require_power(connection: Connection, to: str, *, plpython: bool) -> None:
 class _Installation:
     """One run of :func:`install`."""
 
-    def __init__(
-        self, dsn: str, plpython: bool, report: Report, files: resources.Resources
-    ) -> None:
-        self.dsn = dsn
+    def __init__(self, plpython: bool, report: Report, files: resources.Resources) -> None:
         self.tell = report
         self.files = files
         self.report = InstallReport(plpython=plpython)

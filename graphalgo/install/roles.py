@@ -190,6 +190,19 @@ def _membership(connection: Connection, member: str, group: str) -> list[Problem
     ]
 
 
+def other_databases(connection: Connection) -> list[str]:
+    """Name the other databases of the cluster that have graphalgo too: they use all its roles."""
+    rows = connection.execute(
+        "select distinct d.datname from pg_catalog.pg_shdepend as s"
+        " join pg_catalog.pg_database as d on d.oid = s.dbid"
+        " where s.refclassid = 'pg_catalog.pg_authid'::regclass"
+        " and s.refobjid = pg_catalog.to_regrole(%s) and s.deptype = 'o'"
+        " and d.datname <> pg_catalog.current_database() order by 1",
+        (OWNER,),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
 def drop(connection: Connection, name: str) -> str | None:
     """Drop a role unless something still needs it.
 

@@ -116,8 +116,10 @@ class _Removal:
             self._drop_schemas(recorded, ours)
         for name in _names(recorded, EXTENSION):
             self._tell(f"extension {name}", self._drop_extension(name))
+        others = roles.other_databases(self.connection)
+        used = f"graphalgo in {listing([f'database {name}' for name in others])} uses it"
         for name in _names(recorded, ROLE):
-            self._tell(f"role {name}", roles.drop(self.connection, name))
+            self._tell(f"role {name}", used if others else roles.drop(self.connection, name))
         return self.report
 
     def _lock(self, recorded: set[Entry]) -> None:
