@@ -1,6 +1,8 @@
 """What the PL/Python function bodies call: the engine on the SPI store.
 
-Runs inside a database backend and nowhere else.
+Runs inside a database backend and nowhere else. The functions give what the
+engine finds; what is shown of a node (handle, key, type, summary) the SQL around
+them reads.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from graphalgo.engine import iterated_join_trace as _iterated_join_trace
 from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
-from graphalgo.engine.rows import JoinRow, LookupRow, WalkRow
 from graphalgo.stores.spi import SpiStore
 
 TYPE_CHECKING = False
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
-    from graphalgo.engine.rows import Row
-
     Answer = TypeVar("Answer")
 
 
@@ -30,12 +29,15 @@ def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterato
     """Answer `aiq.iterated_join`; the arguments are those of the SQL function, in its order."""
     rows, refusal = _run(plpy, shared, _iterated_join, arguments)
     if rows is None:
-        return iter([_refused(JoinRow, refusal)])
-    if rows[0].path is None:
-        return ((*row, None) for row in rows)
-    at = JoinRow._fields.index("path")
-    columns = map(tuple, rows)
-    return ((*row[:at], _json(row[at]), *row[at + 1 :], None) for row in columns)
+        return iter([(*[None] * 9, refusal)])
+    return (
+        (
+            row.resolved, row.round, row.hops, row.node_id, row.score,
+            None if row.path is None else _json(row.path),
+            row.deferred, row.examined, row.reason, None,
+        )
+        for row in rows
+    )  # fmt: skip
 
 
 def iterated_join_trace(
@@ -50,16 +52,16 @@ def walk(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[A
     """Answer `aiq.walk`."""
     rows, refusal = _run(plpy, shared, _walk, arguments)
     if rows is None:
-        return iter([_refused(WalkRow, refusal)])
-    return ((*row, None) for row in rows)
+        return iter([(*[None] * 5, refusal)])
+    return ((row.depth, row.node_id, row.path, row.weight, row.capped, None) for row in rows)
 
 
 def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.lookup`."""
     rows, refusal = _run(plpy, shared, _lookup, arguments)
     if rows is None:
-        return iter([_refused(LookupRow, refusal)])
-    return ((*row, None) for row in rows)
+        return iter([(*[None] * 5, refusal)])
+    return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
 def _run(
@@ -87,10 +89,6 @@ def _run(
             "hint": hint,
         }
     return None, _json(refusal)
-
-
-def _refused(row: type[Row], refusal: str | None) -> tuple[Any, ...]:
-    return (*(None for _ in row._fields), refusal)
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,5 @@
 -- The algorithms inside the server: PL/Python functions that call the engine.
+-- They answer ids; what is shown of a node is read where the rows are handed over.
 -- PL/Python puts the name of an exception class before every message it raises,
 -- so a refusal comes back as a value and the function that callers use, in the
 -- next file, raises it.
@@ -10,11 +11,10 @@ create or replace function aiq.iterated_join_plpython(
     p_seed text, p_target_type text, p_max_rounds int, p_links text[], p_similarity real,
     p_budget int, p_degree_cap int, p_relations text[], p_as_of timestamptz, p_limit int
 ) returns table (
-    resolved boolean, round int, hops int, node_id bigint, handle text, key text,
-    entity_type text, summary text, score float8, path jsonb, deferred int, examined int,
-    reason text, refusal text
+    resolved boolean, round int, hops int, node_id bigint, score float8, path jsonb,
+    deferred int, examined int, reason text, refusal text
 )
-language plpython3u stable security invoker
+language plpython3u stable security invoker rows 100
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
@@ -31,8 +31,7 @@ revoke all on function aiq.iterated_join_plpython(
 ) from public;
 grant execute on function aiq.iterated_join_plpython(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-)
-    to authenticated, aiq_worker;
+) to authenticated, aiq_worker;
 
 create or replace function aiq.iterated_join_trace_plpython(
     p_seed text, p_target_type text, p_max_rounds int, p_links text[], p_similarity real,
@@ -57,16 +56,14 @@ revoke all on function aiq.iterated_join_trace_plpython(
 ) from public;
 grant execute on function aiq.iterated_join_trace_plpython(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-)
-    to authenticated, aiq_worker;
+) to authenticated, aiq_worker;
 
 create or replace function aiq.walk_plpython(
     p_key text, p_depth int, p_relation text, p_degree_cap int, p_limit int, p_as_of timestamptz
 ) returns table (
-    depth int, node_id bigint, handle text, key text, entity_type text, summary text,
-    path text[], weight float8, capped boolean, refusal text
+    depth int, node_id bigint, path text[], weight float8, capped boolean, refusal text
 )
-language plpython3u stable security invoker
+language plpython3u stable security invoker rows 100
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
@@ -81,10 +78,9 @@ grant execute on function aiq.walk_plpython(text, int, text, int, int, timestamp
 create or replace function aiq.lookup_plpython(
     p_keys text[], p_fuzzy boolean, p_limit int
 ) returns table (
-    input_key text, node_id bigint, handle text, key text, entity_type text, summary text,
-    match_kind text, score real, refusal text
+    input_key text, node_id bigint, key text, match_kind text, score real, refusal text
 )
-language plpython3u stable security invoker
+language plpython3u stable security invoker rows 100
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off

@@ -50,17 +50,22 @@ create or replace function aiq.iterated_join(
 )
 language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     return query
     select
-        r.resolved, r.round, r.hops, r.node_id, r.handle, r.key, r.entity_type, r.summary,
+        r.resolved, r.round, r.hops, r.node_id, n.handle, n.key, n.entity_type, n.summary,
         r.score, r.path, r.deferred, r.examined, r.reason
     from aiq.iterated_join_plpython(
         p_seed, p_target_type, p_max_rounds, p_links, p_similarity, p_budget, p_degree_cap,
         p_relations, p_as_of, p_limit
-    ) as r
-    where r.refusal is null or aiq.refuse(r.refusal);
+    ) with ordinality as r (
+        resolved, round, hops, node_id, score, path, deferred, examined, reason, refusal, number
+    )
+    left join aiq.nodes_ever as n on n.id = r.node_id
+    where r.refusal is null or aiq.refuse(r.refusal)
+    order by r.number;
 end
 $$;
 alter function aiq.iterated_join(
@@ -75,8 +80,7 @@ revoke all on function aiq.iterated_join(
 ) from public;
 grant execute on function aiq.iterated_join(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-)
-    to authenticated, aiq_worker;
+) to authenticated, aiq_worker;
 
 create or replace function aiq.iterated_join_trace(
     p_seed text,
@@ -92,6 +96,7 @@ create or replace function aiq.iterated_join_trace(
 ) returns jsonb
 language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     return (
@@ -116,8 +121,7 @@ revoke all on function aiq.iterated_join_trace(
 ) from public;
 grant execute on function aiq.iterated_join_trace(
     text, text, int, text[], real, int, int, text[], timestamptz, int
-)
-    to authenticated, aiq_worker;
+) to authenticated, aiq_worker;
 
 create or replace function aiq.walk(
     p_key text,
@@ -132,16 +136,21 @@ create or replace function aiq.walk(
 )
 language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     return query
     select
-        r.depth, r.node_id, r.handle, r.key, r.entity_type, r.summary, r.path, r.weight,
+        r.depth, r.node_id, n.handle, n.key, n.entity_type, n.summary, r.path, r.weight,
         r.capped
     from aiq.walk_plpython(
         p_key, p_depth, p_relation, p_degree_cap, p_limit, p_as_of
-    ) as r
-    where r.refusal is null or aiq.refuse(r.refusal);
+    ) with ordinality as r (
+        depth, node_id, path, weight, capped, refusal, number
+    )
+    left join aiq.nodes_ever as n on n.id = r.node_id
+    where r.refusal is null or aiq.refuse(r.refusal)
+    order by r.number;
 end
 $$;
 alter function aiq.walk(text, int, text, int, int, timestamptz) owner to aiq_owner;
@@ -161,15 +170,21 @@ create or replace function aiq.lookup(
 )
 language plpgsql stable security invoker
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     return query
     select
-        r.input_key, r.node_id, r.handle, r.key, r.entity_type, r.summary, r.match_kind, r.score
+        r.input_key, r.node_id, n.handle, r.key, n.entity_type, n.summary, r.match_kind,
+        r.score
     from aiq.lookup_plpython(
         p_keys, p_fuzzy, p_limit
-    ) as r
-    where r.refusal is null or aiq.refuse(r.refusal);
+    ) with ordinality as r (
+        input_key, node_id, key, match_kind, score, refusal, number
+    )
+    left join aiq.nodes_ever as n on n.id = r.node_id
+    where r.refusal is null or aiq.refuse(r.refusal)
+    order by r.number;
 end
 $$;
 alter function aiq.lookup(text[], boolean, int) owner to aiq_owner;

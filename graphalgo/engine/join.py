@@ -295,7 +295,7 @@ class Search:
         }
 
     def _answer_rows(self, answers: Sequence[Candidate]) -> Iterator[JoinRow]:
-        infos = self.store.describe([candidate[3] for candidate in answers])
+        infos = self.store.describe_answers([candidate[3] for candidate in answers])
         paths = [self._path(candidate) for candidate in answers]
         details = self._details({hop for path in paths for hop in path})
         for candidate, path in zip(answers, paths, strict=True):

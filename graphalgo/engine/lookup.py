@@ -120,7 +120,7 @@ def _rows(store: Store, inputs: list[str], matches: list[Match]) -> list[LookupR
     rows = []
     for start in range(0, len(matches), BLOCK_ROWS):
         block = matches[start : start + BLOCK_ROWS]
-        infos = store.describe([node for _, node, _, _, _ in block])
+        infos = store.describe_answers([node for _, node, _, _, _ in block])
         for index, node, key, kind, score in block:
             handle, _, entity_type, summary = infos[node]
             rows.append(

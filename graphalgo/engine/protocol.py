@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     # What is shown of a node: its handle, key, entity type and summary.
     NodeInfo: TypeAlias = tuple[str, str | None, str | None, str | None]
+    NoInfo: TypeAlias = tuple[None, None, None, None]
+
     # A moment as the caller gave it: the engine only hands it on.
     Moment: TypeAlias = Any
 
@@ -110,6 +112,13 @@ if TYPE_CHECKING:
 
         def describe(self, ids: Sequence[int]) -> dict[int, NodeInfo]:
             """Return what is shown of each node, retired ones too."""
+
+        def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
+            """Return what is shown of the nodes of an answer, as `describe` does.
+
+            A store whose caller reads that by itself may leave it out: four times
+            None for each node.
+            """
 
         def of_type(self, ids: Sequence[int], entity_type: str) -> list[int]:
             """Return those of the nodes that are of the type, retired ones too."""

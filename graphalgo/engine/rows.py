@@ -88,7 +88,7 @@ class WalkRow(Row):
     )
     depth: int
     node_id: int
-    handle: str
+    handle: str | None
     key: str | None
     entity_type: str | None
     summary: str | None
@@ -112,7 +112,7 @@ class LookupRow(Row):
     )
     input_key: str
     node_id: int
-    handle: str
+    handle: str | None
     key: str
     entity_type: str | None
     summary: str | None

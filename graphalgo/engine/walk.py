@@ -187,7 +187,7 @@ class _Levels:
     def _level_rows(
         self, depth: int, deepest: int, block: Sequence[tuple[float, tuple[str, ...], int, int]]
     ) -> Iterator[WalkRow]:
-        infos = self.store.describe([node for _, _, node, _ in block])
+        infos = self.store.describe_answers([node for _, _, node, _ in block])
         capped = {node for _, _, node, before in block if self._cut_before(depth, before)}
         open_nodes = [node for _, _, node, _ in block if node not in capped]
         if depth < len(self.levels) - 1:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import networkx
 
-    from graphalgo.engine.protocol import Links, Moment, NodeInfo, RelationLinks, Verdicts
+    from graphalgo.engine.protocol import Links, Moment, NodeInfo, NoInfo, RelationLinks, Verdicts
 
     Judge = Callable[[Sequence[int]], Iterable[tuple[int | None, int | None, float | None, Any]]]
 
@@ -537,6 +537,9 @@ class MemoryStore:
 
     def describe(self, ids: Sequence[int]) -> dict[int, NodeInfo]:
         return {node: self._info(node) for node in ids if node in self._nodes}
+
+    def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
+        return {**self.describe(ids)}
 
     def of_type(self, ids: Sequence[int], entity_type: str) -> list[int]:
         return [node for node in ids if self._nodes[node].entity_type == entity_type]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from graphalgo.engine.protocol import Links, Moment, NodeInfo, RelationLinks, Verdicts
+    from graphalgo.engine.protocol import Links, Moment, NodeInfo, NoInfo, RelationLinks, Verdicts
 
 # Links that one statement may hand over (more only where one node has more):
 # a loop over so many takes Python some milliseconds.
@@ -124,6 +124,9 @@ class RelationalStore:
             for row in self._query(sql.DESCRIBE, ("bigint[]",), (block,))
         }
 
+    def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
+        return {**self.describe(ids)}
+
     def of_type(self, ids: Sequence[int], entity_type: str) -> list[int]:
         return [
             row["id"]
@@ -170,7 +173,7 @@ class RelationalStore:
         as_of: Moment | None,
     ) -> list[int]:
         text = sql.over_cap(**self._edge_variant(relations, as_of))
-        types, parameters, _ = _edge_parameters(cap + 1, relations, as_of)
+        types, parameters, _ = _edge_parameters(cap, relations, as_of)
         return [
             row["id"]
             for block in _blocks(ids)

@@ -142,15 +142,23 @@ from (
 
 
 def over_cap(*, by_relation: bool, ending: bool, past: bool) -> str:
-    """Return the statement for the nodes of `$1` with more than `$2` - 1 edges.
+    """Return the statement for the nodes of `$1` with more than `$2` edges.
 
-    The parameters are those of :func:`edge_links`, without `$3`.
+    The other parameters are those of :func:`edge_links`, without `$3`.
     """
-    edges = _strongest(by_relation=by_relation, ending=ending, past=past)
+    relation = ANY_RELATION if by_relation else ""
+    parts = "\n        union all".join(
+        f"""
+        select from {part}"""
+        for part, _, _ in _parts(ending=ending, past=past, relation=relation)
+    )
     return f"""
 select f.id
 from unnest($1) as f (id)
-where (select count(*) from ({edges}) as l) >= $2
+where exists (
+    select from ({parts}
+    ) as u offset $2
+)
 """
 
 
@@ -162,22 +170,20 @@ def edge_details(*, by_relation: bool, past: bool) -> str:
     """
     view, when = _source(past)
     if by_relation:
-        when += " and e.relation = any ($4)"
-    # Both halves say which partial index can serve them; what has an end is rare.
-    parts = []
-    for here, there, direction in (("src_id", "dst_id", 0), ("dst_id", "src_id", 1)):
-        parts += [
-            f"""
+        when += ANY_RELATION
+    # Each part says which partial index can serve it; what has an end is rare.
+    union = "\n    union all".join(
+        f"""
     (
         select e.relation, {direction} as direction, e.id
         from {view} as e
         where e.{here} = h.source and e.{there} = h.target and e.weight = h.weight::real
-        and {end} and {when}
+        and {end}{when}
         order by e.relation, e.id limit 1
     )"""
-            for end in ("e.ends_at is null", "e.ends_at is not null")
-        ]
-    union = "\n    union all".join(parts)
+        for direction, (here, there) in enumerate((("src_id", "dst_id"), ("dst_id", "src_id")))
+        for end in ("e.ends_at is null", "e.ends_at is not null")
+    )
     return f"""
 select d.relation, case d.direction when 0 then 'out' else 'in' end as direction
 from unnest($1, $2, $3) with ordinality as h (source, target, weight, number)
@@ -191,48 +197,64 @@ order by h.number
 
 
 def _source(past: bool) -> tuple[str, str]:
-    """Return the view to read edges from and the condition that they hold."""
+    """Return the view to read edges from, and what says that they hold."""
     if past:
-        return "aiq.edge_periods", "e.valid_from <= $5 and (e.ends_at is null or e.ends_at > $5)"
-    return "aiq.edges_current", "true"
+        held = " and e.valid_from <= $5 and (e.ends_at is null or e.ends_at > $5)"
+        return "aiq.edge_periods", held
+    return "aiq.edges_current", ""
+
+
+ANY_RELATION = " and e.relation = any ($4)"
+ONE_RELATION = " and e.relation = r.relation"
+
+
+def _parts(*, ending: bool, past: bool, relation: str = "") -> list[tuple[str, str, int]]:
+    """Return the disjoint parts that make up the edges of the node f.id.
+
+    For each: what to read and on what condition, the column of the other end, and
+    the direction. Each part has an index that gives it in the wanted order: out
+    and in, open-ended and (where asked) with an end that lies ahead.
+    """
+    view, when = _source(past)
+    ends = ["e.ends_at is null"]
+    if ending or past:
+        ends.append("e.ends_at > $5" if past else "e.ends_at > now()")
+    # A self-loop is one link: its way in is left out.
+    ways = (
+        ("src_id", "dst_id", ""),
+        ("dst_id", "src_id", " and e.src_id <> e.dst_id"),
+    )
+    return [
+        (f"{view} as e where e.{here} = f.id{relation} and {end}{when}{loops}", there, direction)
+        for direction, (here, there, loops) in enumerate(ways)
+        for end in ends
+    ]
 
 
 def _strongest(*, by_relation: bool, ending: bool, past: bool) -> str:
     """Return a subquery for the `$2` strongest edges of the node f.id.
 
-    Each part comes off an index in the wanted order, so that a hub costs what the
-    limit costs: out and in, open-ended and (where asked) with an end ahead.
+    Each part comes off its index in order, so that a hub costs what the limit
+    costs. With relations asked for, so does each relation's share of a part.
     """
-    view, when = _source(past)
-    moment = "$5" if past else "now()"
-    ends = ["e.ends_at is null"]
-    if ending or past:
-        ends.append(f"e.ends_at > {moment}")
-    parts = []
-    for here, there, direction in (("src_id", "dst_id", 0), ("dst_id", "src_id", 1)):
-        # A self-loop is one link: its way in is left out.
-        loop = "" if direction == 0 else " and e.src_id <> e.dst_id"
-        for end in ends:
-            if by_relation:
-                parts.append(f"""
-        (
-            select o.* from unnest($4) as r (relation)
-            cross join lateral (
-                select e.{there} as neighbour, e.weight, e.relation, {direction} as direction, e.id
-                from {view} as e
-                where e.{here} = f.id and e.relation = r.relation and {end} and {when}{loop}
-                order by e.weight desc, e.{there}, e.id limit $2
-            ) as o
-        )""")
-            else:
-                parts.append(f"""
-        (
+    strongest = []
+    for part, there, direction in _parts(
+        ending=ending, past=past, relation=ONE_RELATION if by_relation else ""
+    ):
+        relation = "" if by_relation else " e.relation,"
+        select = f"""
             select e.{there} as neighbour, e.weight, e.relation, {direction} as direction, e.id
-            from {view} as e
-            where e.{here} = f.id and {end} and {when}{loop}
-            order by e.weight desc, e.{there}, e.relation, e.id limit $2
+            from {part}
+            order by e.weight desc, e.{there},{relation} e.id limit $2"""
+        if by_relation:
+            select = f"""
+            select o.* from unnest($4) as r (relation)
+            cross join lateral ({select}
+            ) as o"""
+        strongest.append(f"""
+        ({select}
         )""")
-    union = "\n        union all".join(parts)
+    union = "\n        union all".join(strongest)
     return f"""
         select u.neighbour, u.weight, u.relation from ({union}
         ) as u
