@@ -26,6 +26,8 @@ def connection(empty_dsn):
     ):
         graph = Building().node(1, "thing", "one").node(2, "goal", "two").soft(3, "ship", "three")
         write_graph(connection, graph.edge(1, 2).edge(2, 3).edge(3, 1).plain)
+        # The graph brought its own ids.
+        connection.execute("alter table aiq.edges alter column id restart with 1000")
         yield connection
 
 
@@ -113,9 +115,10 @@ class TestOnInsert:
             "insert into aiq.node_keys (node_id, key, kind)"
             " select i, 'key ' || i, 'alias' from generate_series(1001, 2000) as i"
         )
-        with connection.cursor() as cursor, cursor.copy(
-            "copy aiq.edges (id, src_id, dst_id, relation, weight) from stdin"
-        ) as copy:
+        with (
+            connection.cursor() as cursor,
+            cursor.copy("copy aiq.edges (id, src_id, dst_id, relation, weight) from stdin") as copy,
+        ):
             for node in range(1001, 2000):
                 copy.write_row((node, node, node + 1, "knows", 0.5))
         count = "select count(*) from aiq.{} where {} = %s"
@@ -255,7 +258,8 @@ class TestVocabulary:
     @pytest.mark.parametrize(("src", "dst"), [(3, 1), (1, 3), (3, 3)])
     def test_an_edge_with_a_soft_end_is_checked_by_relation_alone(self, narrow, src, dst):
         narrow.execute(
-            "insert into aiq.edges (src_id, dst_id, relation, weight) values (%s, %s, 'teaches', 1)",
+            "insert into aiq.edges (src_id, dst_id, relation, weight)"
+            " values (%s, %s, 'teaches', 1)",
             (src, dst),
         )
         message = self.refused(narrow, src, dst, "adores")

@@ -233,6 +233,14 @@ class TestBudget:
         search = graph.search("T-1", ("edge", "shared_key"), budget=1, max_rounds=1)
         assert list(search.reached) == [1, 8]
 
+    def test_what_no_round_can_examine_is_counted_once_though_it_comes_again(self):
+        # One round left after the first: 4 and 5 are out of reach, and come again over 2.
+        graph = Building().things(1, 2, 3, 4, 5)
+        graph.edge(1, 2, 0.9).edge(1, 3, 0.8).edge(1, 4, 0.7).edge(1, 5, 0.6)
+        graph.edge(2, 4, 1.0).edge(2, 5, 1.0)
+        (row,) = graph.join("T-1", budget=1, max_rounds=2)
+        assert (row.examined, row.deferred) == (2, 2)
+
 
 class TestScores:
     def test_it_is_the_product_of_reals_as_doubles_in_path_order(self):
@@ -391,10 +399,14 @@ class TestSharedKeys:
             {"link": "shared_key", "from": 1, "to": 2, "weight": as_real(1 / 3), "key": "k"}
         ]
 
-    def test_one_link_a_neighbour_over_the_key_with_fewest_holders(self):
-        graph = Building().things(1, 3).goals(2).code("a", 1, 2, 3).code("z", 1, 2)
+    @pytest.mark.parametrize("keys", [("a", "z"), ("z", "a")])
+    def test_one_link_a_neighbour_over_the_key_with_fewest_holders(self, keys):
+        many, few = keys
+        graph = Building().things(1, 3).goals(2)
+        for key in ("a", "z"):
+            graph.code(key, 1, 2, *([3] if key == many else []))
         (row,) = graph.join("T-1", ("shared_key",), degree_cap=1)
-        assert (row.path[0]["key"], row.score) == ("z", 1.0)
+        assert (row.path[0]["key"], row.score) == (few, 1.0)
         trace = iterated_join_trace(graph.store(), "T-1", GOAL, links=["shared_key"])
         assert trace["rounds"][0]["candidates"] == {"shared_key": 2}
 
@@ -449,11 +461,14 @@ class TestSimilarNames:
         assert not graph.join("T-1", ("similar",), similarity=0.1)[0].resolved
         assert ids(graph.join("T-1", ("shared_key",))) == [2]
 
-    def test_of_several_pairs_the_most_similar_different_one(self):
-        graph = Building().node(1, "thing", "meridian dawn", "meridian star")
-        graph.node(2, GOAL, "meridian dawn", "meridian stars")
+    @pytest.mark.parametrize("step", [1, -1])
+    def test_of_several_pairs_the_most_similar_different_one(self, step):
+        graph = Building().node(1, "thing", *["meridian dawn", "meridian star"][::step])
+        graph.node(2, GOAL, *["meridian dawn", "meridian stars", "meridian"][::step])
         (row,) = graph.join("T-1", ("similar",), similarity=0.3)
         assert row.path[0]["names"] == ["meridian star", "meridian stars"]
+        # "meridian star" has 14 trigrams, 13 of them among the 15 of "meridian stars".
+        assert row.score == as_real(13 / 16)
 
     def test_of_pairs_as_similar_the_least_names(self):
         # "c", "c++" and "c#" have one set of trigrams.

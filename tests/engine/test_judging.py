@@ -131,7 +131,7 @@ def test_a_judge_that_says_very_much_is_cut_to_the_cap():
 
 
 def test_asking_for_judged_without_a_judge_is_refused_naming_the_setting():
-    with pytest.raises(MissingSetting, match="percolate.link_judge"):
+    with pytest.raises(MissingSetting, match=r"percolate\.link_judge"):
         iterated_join(Building().things(1).store(), "T-1", GOAL, links=["judged"])
 
 

@@ -53,7 +53,7 @@ class TestBuilding:
 
     @pytest.mark.parametrize("weight", [0, -0.1, 1.0000001, 2, float("nan"), float("inf"), 1e-300])
     def test_a_weight_outside_its_range_is_refused(self, store, weight):
-        with pytest.raises(InvalidValue, match="above 0 and at most 1|does not fit into a real"):
+        with pytest.raises(InvalidValue, match=r"above 0 and at most 1|does not fit into a real"):
             store.add_edge(1, 2, "operates", weight)
         assert walk(store, "CPY-1") == []
 

@@ -86,6 +86,10 @@ class TestOneRowANode:
         graph.edge(1, 3, 0.5, "knows").edge(3, 4, 0.5, "owns")
         assert row_of(walk(graph.store(), "T-1", 2), 4).path == ["knows", "owns"]
 
+    def test_the_path_names_the_relations_from_the_start_on(self):
+        graph = Building().things(1, 2, 3).edge(1, 2, 1.0, "owns").edge(3, 2, 1.0, "knows")
+        assert row_of(walk(graph.store(), "T-1", 2), 3).path == ["owns", "knows"]
+
     def test_the_weight_is_the_product_of_reals_as_doubles(self):
         graph = Building().things(1, 2, 3).edge(1, 2, 0.1).edge(2, 3, 0.7)
         row = row_of(walk(graph.store(), "T-1", 2), 3)

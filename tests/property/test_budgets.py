@@ -42,12 +42,8 @@ def test_every_budget_reaches_what_no_budget_reaches(data):
     store = store_of(graph)
     given_arguments = {"links": links, "degree_cap": cap, "similarity": 0.3}
 
-    whole = run_search(
-        store, seed, NOBODY, rounds=ENOUGH_ROUNDS, budget=100_000, **given_arguments
-    )
-    slow = run_search(
-        store, seed, NOBODY, rounds=ENOUGH_ROUNDS, budget=budget, **given_arguments
-    )
+    whole = run_search(store, seed, NOBODY, rounds=ENOUGH_ROUNDS, budget=100_000, **given_arguments)
+    slow = run_search(store, seed, NOBODY, rounds=ENOUGH_ROUNDS, budget=budget, **given_arguments)
 
     assert set(slow.reached) == set(whole.reached)
     assert slow.reason() == whole.reason() == "exhausted"
@@ -93,8 +89,6 @@ def test_a_budget_reaches_the_whole_component_of_a_graph_with_hubs(seed, budget)
         data["weight"] = draw.choice([1.0, 0.9, 0.5, 0.1])
     store = MemoryStore.from_networkx(graph)
     store.add_entity_type(NOBODY, "NOB")
-    search = run_search(
-        store, "0", NOBODY, rounds=ENOUGH_ROUNDS, budget=budget, degree_cap=100_000
-    )
+    search = run_search(store, "0", NOBODY, rounds=ENOUGH_ROUNDS, budget=budget, degree_cap=100_000)
     assert set(search.reached) == networkx.node_connected_component(graph, 0)
     assert search.reason() == "exhausted"

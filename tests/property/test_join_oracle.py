@@ -46,7 +46,7 @@ def _only(row: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in wanted}
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_rows_and_trace_are_those_of_the_rules(data):
     hold_to_the_rules(data)
@@ -56,7 +56,7 @@ def test_rows_and_trace_are_those_of_the_rules(data):
 def test_cutting_back_candidates_changes_nothing(block):
     """The engine drops candidates that no round can examine; here at every block of links."""
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def check(data):
         hold_to_the_rules(

@@ -49,9 +49,7 @@ class Building:
             self.key(node_id, name)
         return self
 
-    def soft(
-        self, node_id: int, kind: str, name: str, retired_at: str | None = None
-    ) -> Building:
+    def soft(self, node_id: int, kind: str, name: str, retired_at: str | None = None) -> Building:
         """Add a soft node."""
         self.nodes.append(
             {"id": node_id, "entity_type": None, "claimed_kind": kind, "soft_name": name,
@@ -126,7 +124,9 @@ class Building:
         """The algorithms on the graph in memory."""
         return Bound(self.store())
 
-    def join(self, seed: str, links: tuple[str, ...] = ("edge",), **arguments: Any) -> list[JoinRow]:
+    def join(
+        self, seed: str, links: tuple[str, ...] = ("edge",), **arguments: Any
+    ) -> list[JoinRow]:
         """Run an iterated join to the goals, over edges alone if nothing else is asked."""
         return self.bound().iterated_join(seed, GOAL, links=links, **arguments)
 

@@ -188,9 +188,7 @@ def dense_graph(seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-RELATION_LISTS = st.one_of(
-    st.none(), st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3)
-)
+RELATION_LISTS = st.one_of(st.none(), st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3))
 MOMENTS = st.sampled_from([None, None, None, "2021-01-01T00:00:00+00:00", RECENT])
 
 
@@ -231,7 +229,8 @@ def walks(draw: st.DrawFn, graph: dict[str, Any]) -> dict[str, Any]:
 @st.composite
 def lookups(draw: st.DrawFn) -> dict[str, Any]:
     """Arguments of a lookup."""
-    keys = st.one_of(NAMES, CODES, st.sampled_from(["kind1/meridian dawn", "", "  Meridian  ", "?"]))
+    others = st.sampled_from(["kind1/meridian dawn", "", "  Meridian  ", "?"])
+    keys = st.one_of(NAMES, CODES, others)
     return {
         "keys": draw(st.lists(keys, max_size=4)),
         "fuzzy": draw(st.booleans()),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-
 EXPECTED = json.loads(
     (Path(__file__).parents[1] / "data" / "harbour_expected.json").read_text(encoding="utf-8")
 )
@@ -93,5 +92,3 @@ def check_lookup(algorithms: Any, case: dict[str, Any]) -> None:
         if "score" in shown:
             shown["score"] = round(shown["score"], 3)
         assert shown == expected
-
-

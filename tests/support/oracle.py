@@ -92,9 +92,7 @@ class Oracle:
             end is None or _moment(end) > moment for end in ends
         )
 
-    def edge_links(
-        self, node: int, relations: list[str] | None, as_of: str | None
-    ) -> list[Link]:
+    def edge_links(self, node: int, relations: list[str] | None, as_of: str | None) -> list[Link]:
         """The links of a node over its edges, a self-loop once, the strongest first."""
         moment = datetime.now(UTC) if as_of is None else _moment(as_of)
         links = []
@@ -122,9 +120,7 @@ class Oracle:
                 key: sum(key in self.held_keys(each) for each in self.nodes) for key in common
             }
             key = min(common, key=lambda key: (holders[key], key))
-            links.append(
-                Link("shared_key", node, other, as_real(1 / (holders[key] - 1)), told=key)
-            )
+            links.append(Link("shared_key", node, other, as_real(1 / (holders[key] - 1)), told=key))
         return sorted(links, key=Link.strength)
 
     def similar_links(self, node: int, threshold: float) -> list[Link]:
@@ -228,9 +224,7 @@ class Oracle:
         )
         return [{"resolved": False, **totals, "reason": reason}], account
 
-    def _join_row(
-        self, node: int, way: list[Link], totals: dict[str, int]
-    ) -> dict[str, Any]:
+    def _join_row(self, node: int, way: list[Link], totals: dict[str, int]) -> dict[str, Any]:
         return {
             "resolved": True,
             "hops": len(way),
@@ -282,9 +276,7 @@ class Oracle:
             for node in level:
                 for link in every[node][:degree_cap]:
                     if link.end not in ways:
-                        longer.setdefault(link.end, []).extend(
-                            [*way, link] for way in ways[node]
-                        )
+                        longer.setdefault(link.end, []).extend([*way, link] for way in ways[node])
             for node, arriving in longer.items():
                 best = min(map(_walk_rank, arriving))
                 tied = [way for way in arriving if _walk_rank(way) == best]

@@ -125,9 +125,7 @@ def _links() -> list[Refusal]:
 
 def _vocabulary() -> list[Refusal]:
     types = 'The declared entity types are "goal", "person", "thing".'
-    relations = (
-        'The declared relations are "Zebra", "knows", "owns", "part_of", "éclair".'
-    )
+    relations = 'The declared relations are "Zebra", "knows", "owns", "part_of", "éclair".'
     return [
         *_join("22023", "p_target_type is null, but must be a text", types, target_type=None),
         *_join("42704", 'p_target_type is "goals", which is not a registered entity type',

@@ -72,9 +72,7 @@ def write_graph(connection: psycopg.Connection[Any], graph: Mapping[str, Any]) -
         }
         for node in graph["nodes"]
     ]
-    keys = {
-        (key["node_id"], fold_key(key["key"])): key for key in reversed(graph.get("keys", []))
-    }
+    keys = {(key["node_id"], fold_key(key["key"])): key for key in reversed(graph.get("keys", []))}
     keys |= {
         (node["id"], node["soft_name"]): {"kind": "alias"} for node in nodes if node["soft_name"]
     }

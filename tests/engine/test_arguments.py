@@ -86,7 +86,9 @@ def test_every_refusal_is_of_one_family_with_its_own_sqlstate():
     family = [
         kind
         for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, GraphAlgoError) and kind is not GraphAlgoError
+        if isinstance(kind, type)
+        and issubclass(kind, GraphAlgoError)
+        and kind is not GraphAlgoError
     ]
     states = {kind.sqlstate for kind in family}
     assert len(states) == len(family)
