@@ -54,7 +54,7 @@ def threshold(name: str, value: Any) -> float:
         raise InvalidValue(
             f"{name} is {value!r}, but must be a number above 0 and at most 1", _write(name, 0.6)
         )
-    rounded = _as_real(float(value))
+    rounded = _as_real(value)
     if not 0 < rounded <= 1:
         raise InvalidValue(
             f"{name} is {show_real(rounded)}, but must be above 0 and at most 1", _write(name, 0.6)
@@ -162,9 +162,11 @@ def show_real(value: float) -> str:
 def _as_real(value: float) -> float:
     """Return the double of the nearest real; what no real can hold stays what it is."""
     try:
-        return real(value)
+        return real(value) if abs(value) < 1 else real(float(value))
     except InvalidValue:
-        return value if abs(value) > 1 else 0.0
+        return 0.0 if abs(value) < 1 else float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def _texts(name: str, value: Any, hint: str) -> list[str]:

@@ -75,7 +75,7 @@ def real(value: float) -> float:
         rounded = 0.0
     if rounded == 0.0 and value != 0.0:
         raise InvalidValue(
-            f"The number {value!r} does not fit into a real.",
+            f"the number {value!r} does not fit into a real",
             "Give 0, or a number whose size is between 1e-45 and 3.4e38.",
         )
     return rounded
@@ -302,7 +302,7 @@ def _make_alphabet(ctype: str) -> _Alphabet:
         if name != UTF8 or release not in RELEASES:
             releases = ", ".join(f"{UTF8}@{each}" for each in RELEASES)
             raise InvalidValue(
-                f"Trigrams are not known for the ctype {ctype!r}.",
+                f"trigrams are not known for the ctype {ctype!r}",
                 f"Write one of {BYTES}, {UTF8}, {releases}.",
             )
         made = _Alphabet(release)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import dict_row
 
+from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import RelationalStore
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class ClientStore(RelationalStore):
         self, text: str, types: Sequence[str], parameters: Sequence[Any]
     ) -> Sequence[Mapping[str, Any]]:
         cast, used = self._statement(text, types)
-        values = [_literal(parameters[number - 1]) for number in used]
+        values = [_literal(parameters[number - 1], types[number - 1]) for number in used]
         with psycopg.RawCursor(self.connection, row_factory=dict_row) as cursor:
             return cursor.execute(cast, values, prepare=True, binary=True).fetchall()
 
@@ -88,7 +89,7 @@ class ClientStore(RelationalStore):
         self, text: str, types: Sequence[str], parameters: Sequence[Any], size: int
     ) -> Iterator[Sequence[Mapping[str, Any]]]:
         cast, used = self._statement(text, types)
-        values = [_literal(parameters[number - 1]) for number in used]
+        values = [_literal(parameters[number - 1], types[number - 1]) for number in used]
         with psycopg.RawServerCursor(
             self.connection, "graphalgo_stream", row_factory=dict_row
         ) as cursor:
@@ -97,15 +98,15 @@ class ClientStore(RelationalStore):
                 yield rows
 
 
-def _literal(value: Any) -> str | None:
+def _literal(value: Any, type_name: str) -> str | None:
     """Return a parameter in PostgreSQL's text form: its type is then the statement's own."""
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    if type_name == "timestamptz":
+        return known_moment(value).isoformat()
     if isinstance(value, list):
         return "{" + ",".join(_element(element) for element in value) + "}"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    return str(value)
+    return value if isinstance(value, str) else repr(value)
 
 
 def _element(value: Any) -> str:

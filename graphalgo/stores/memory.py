@@ -18,6 +18,7 @@ from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import SOFT_PREFIX
 from graphalgo.engine.trigram import ratio, real, similarity, trigrams
+from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import missing_judge
 
 if TYPE_CHECKING:
@@ -686,7 +687,7 @@ class MemoryStore:
         return handle, key, node.entity_type, node.summary
 
     def _moment(self, as_of: Moment | None) -> datetime:
-        return self._now if as_of is None else _known_moment(as_of)
+        return self._now if as_of is None else known_moment(as_of)
 
     def _edges_of(
         self, node: int, relations: Sequence[str] | None, as_of: Moment | None
@@ -797,16 +798,4 @@ def _confidence(value: float) -> float:
 
 
 def _moment(value: datetime | str | None) -> datetime | None:
-    return None if value is None else _known_moment(value)
-
-
-def _known_moment(value: datetime | str) -> datetime:
-    """Return a moment with its time zone; one without is UTC's."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidValue(
-                f'"{value}" is not a moment', "Write it as in 2026-01-31T12:00:00+00:00."
-            ) from None
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return None if value is None else known_moment(value)

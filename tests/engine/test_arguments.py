@@ -93,3 +93,15 @@ def test_every_refusal_is_of_one_family_with_its_own_sqlstate():
     states = {kind.sqlstate for kind in family}
     assert len(states) == len(family)
     assert {"22023", "42704", "P0002", "21000", "55000", "42883", "42501"} <= states
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e300, 1e-60, -1e-60])
+def test_a_similarity_that_no_real_holds_is_out_of_range(value):
+    with pytest.raises(errors.InvalidValue, match="must be above 0 and at most 1"):
+        Building().things(1).join("T-1", similarity=value)
+
+
+@pytest.mark.parametrize("moment", ["yesterday", 5, object()])
+def test_a_moment_that_is_none_is_refused(moment):
+    with pytest.raises(errors.InvalidValue, match="is not a moment"):
+        Building().things(1).bound().walk("T-1", as_of=moment)
