@@ -74,11 +74,10 @@ stop_server() { pg_ctl --pgdata="$PGDATA" --silent --mode=fast --wait stop || tr
 
 # Runs the rest of its arguments while a server listens on the socket alone.
 with_server() {
-    trap 'stop_server; exit 1' INT TERM
     trap stop_server EXIT
     pg_ctl --pgdata="$PGDATA" --silent --wait --timeout=600 --options="-c listen_addresses=''" start
     "$@"
-    trap - EXIT INT TERM
+    trap - EXIT
     stop_server
 }
 
@@ -116,6 +115,8 @@ main() {
         export HOME=/var/lib/postgresql
         exec setpriv --reuid=postgres --regid=postgres --init-groups -- /bin/bash "$0" "$@"
     fi
+    # Process 1 ignores what it does not handle; once it is the server, that handles them.
+    trap 'exit 130' INT TERM
     check_environment
     export POSTGRES_USER=${POSTGRES_USER:-postgres}
     export POSTGRES_DB=${POSTGRES_DB:-$POSTGRES_USER}
