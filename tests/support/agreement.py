@@ -32,8 +32,8 @@ def check_agreement(connection: psycopg.Connection[Any], data: st.DataObject) ->
             Bound(ClientStore(connection)),
         ]
         for _ in range(CALLS_PER_GRAPH):
-            name, arguments = data.draw(_calls(graph), label="call")
-            first, *others = [_outcome(connection, store, name, arguments) for store in stores]
+            name, arguments = data.draw(calls(graph), label="call")
+            first, *others = [outcome(connection, store, name, arguments) for store in stores]
             for store, other in zip(("in the server", "over a connection"), others, strict=True):
                 assert other == first, f"{store}: {other}\nin memory: {first}"
 
@@ -42,7 +42,7 @@ def check_agreement(connection: psycopg.Connection[Any], data: st.DataObject) ->
 NO_VERDICTS = [{"node_a": 0, "node_b": 0, "confidence": 0.0, "reason": None}]
 
 
-def _calls(graph: dict[str, Any]) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+def calls(graph: dict[str, Any]) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
     return st.one_of(
         st.tuples(st.just("iterated_join"), graphs.joins(graph)),
         st.tuples(st.just("iterated_join"), graphs.joins(graph)),
@@ -52,7 +52,7 @@ def _calls(graph: dict[str, Any]) -> st.SearchStrategy[tuple[str, dict[str, Any]
     )
 
 
-def _outcome(
+def outcome(
     connection: psycopg.Connection[Any], algorithms: Any, name: str, arguments: dict[str, Any]
 ) -> Any:
     """Return the rows, or the refusal as SQLSTATE, sentence and hint."""
