@@ -14,8 +14,9 @@ from json import JSONDecodeError, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphalgo.engine.errors import InvalidValue, UnknownName
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
 from graphalgo.engine.folding import fold_key
+from graphalgo.engine.seed import SOFT_PREFIX
 from graphalgo.engine.trigram import ratio, real, similarity, trigrams
 from graphalgo.stores.relational import missing_judge
 
@@ -118,6 +119,14 @@ class MemoryStore:
 
     def add_entity_type(self, name: str, handle_prefix: str) -> None:
         """Register an entity type; its prefix must be its own, whatever its case."""
+        letters = handle_prefix.replace("_", "a")
+        if not (letters.isascii() and letters.isalnum() and handle_prefix[0].isalpha()) or (
+            handle_prefix.lower() == SOFT_PREFIX
+        ):
+            raise InvalidValue(
+                f'"{handle_prefix}" cannot be a handle prefix',
+                "Write ASCII letters, digits and underscores after a letter, other than soft.",
+            )
         for other, prefix in self._types.items():
             if other != name and prefix.lower() == handle_prefix.lower():
                 raise InvalidValue(
@@ -275,36 +284,28 @@ class MemoryStore:
         Raises
         ------
         InvalidValue, UnknownName
-            As the methods that add do; nothing is returned then.
+            As the methods that add do, naming the list and the entry; so is an
+            entry that is not an object, or lacks a column.
         """
         if "tables" in graph:
             from graphalgo.samples.harbour import graph_from_harbour  # noqa: PLC0415
 
-            graph = graph_from_harbour(dict(graph))
+            try:
+                graph = graph_from_harbour(dict(graph))
+            except (AttributeError, KeyError, TypeError) as error:
+                raise InvalidValue(
+                    f"the graph has tables, but is not in the harbour sample's form: {error!r}",
+                    "Write the plain form: entity_types, relations, nodes, keys and edges.",
+                ) from error
         store = cls()
-        for entity_type in graph.get("entity_types", ()):
-            store.add_entity_type(entity_type["name"], entity_type["handle_prefix"])
-        for relation in graph.get("relations", ()):
-            store.add_relation(relation["src_type"], relation["relation"], relation["dst_type"])
-        for node in graph.get("nodes", ()):
-            store._add_from(node)
-        for key in graph.get("keys", ()):
-            store.add_key(
-                key["node_id"],
-                key["key"],
-                kind=key.get("kind", "canonical"),
-                is_name=key.get("is_name", True),
-            )
-        for edge in graph.get("edges", ()):
-            store.add_edge(
-                edge["src_id"],
-                edge["dst_id"],
-                edge["relation"],
-                edge.get("weight", 1.0),
-                edge_id=edge.get("id"),
-                valid_from=edge.get("valid_from"),
-                valid_to=edge.get("valid_to"),
-            )
+        for name, add in (
+            ("entity_types", store._add_type_from),
+            ("relations", store._add_relation_from),
+            ("nodes", store._add_node_from),
+            ("keys", store._add_key_from),
+            ("edges", store._add_edge_from),
+        ):
+            _add_entries(name, graph.get(name, ()), add)
         if verdicts := graph.get("verdicts"):
             store.judge_by(verdicts)
         return store
@@ -370,23 +371,48 @@ class MemoryStore:
             store.add_edge(ids[src], ids[dst], name, data.get("weight", 1.0))
         return store
 
-    def _add_from(self, node: Mapping[str, Any]) -> None:
-        if node.get("entity_type") is None:
+    def _add_type_from(self, row: Mapping[str, Any]) -> None:
+        self.add_entity_type(row["name"], row["handle_prefix"])
+
+    def _add_relation_from(self, row: Mapping[str, Any]) -> None:
+        self.add_relation(row["src_type"], row["relation"], row["dst_type"])
+
+    def _add_node_from(self, row: Mapping[str, Any]) -> None:
+        if row.get("entity_type") is None:
             self.add_soft_node(
-                node["id"],
-                node["claimed_kind"],
-                node["soft_name"],
-                summary=node.get("summary"),
-                retired_at=node.get("retired_at"),
+                row["id"],
+                row["claimed_kind"],
+                row["soft_name"],
+                summary=row.get("summary"),
+                retired_at=row.get("retired_at"),
             )
         else:
             self.add_node(
-                node["id"],
-                node["entity_type"],
-                summary=node.get("summary"),
-                handle_number=node.get("handle_number"),
-                retired_at=node.get("retired_at"),
+                row["id"],
+                row["entity_type"],
+                summary=row.get("summary"),
+                handle_number=row.get("handle_number"),
+                retired_at=row.get("retired_at"),
             )
+
+    def _add_key_from(self, row: Mapping[str, Any]) -> None:
+        self.add_key(
+            row["node_id"],
+            row["key"],
+            kind=row.get("kind", "canonical"),
+            is_name=row.get("is_name", True),
+        )
+
+    def _add_edge_from(self, row: Mapping[str, Any]) -> None:
+        self.add_edge(
+            row["src_id"],
+            row["dst_id"],
+            row["relation"],
+            row.get("weight", 1.0),
+            edge_id=row.get("id"),
+            valid_from=row.get("valid_from"),
+            valid_to=row.get("valid_to"),
+        )
 
     def _place(self, node_id: int, handle: tuple[str | None, int], node: _Node) -> None:
         if node_id in self._nodes or handle in self._handles:
@@ -717,6 +743,29 @@ class MemoryStore:
             for key, count in common.items()
             if (score := ratio(count, len(own), len(self._names[key]))) >= threshold
         ]
+
+
+def _add_entries(name: str, entries: Any, add: Callable[[Any], None]) -> None:
+    """Add each entry of a list; what is wrong with one is told with its list and number."""
+    if not isinstance(entries, (list, tuple)):
+        raise InvalidValue(
+            f'"{name}" holds a {type(entries).__name__}, but must hold a list',
+            "Write a list of objects.",
+        )
+    for number, entry in enumerate(entries, 1):
+        try:
+            add(entry)
+        except GraphAlgoError as error:
+            raise type(error)(f"{name}, entry {number}: {error.message}", error.hint) from error
+        except KeyError as error:
+            raise InvalidValue(
+                f"{name}, entry {number} has no {error.args[0]}", "Write every column it needs."
+            ) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidValue(
+                f"{name}, entry {number} is not what it should be: {error}",
+                "Write an object with the columns of the table of that name.",
+            ) from error
 
 
 def _weighted_links(

@@ -22,7 +22,7 @@ def check_agreement(connection: psycopg.Connection[Any], data: st.DataObject) ->
 
     The graph is rolled back at the end.
     """
-    graph = data.draw(graphs.plain_graphs(), label="graph")
+    graph = data.draw(graphs.any_graphs(), label="graph")
     with connection.transaction(force_rollback=True):
         write_graph(connection, graph)
         connection.execute("set local percolate.link_judge = 'aiq.stored_link_judge'")

@@ -1,0 +1,69 @@
+"""How refusals and errors are told: what is wrong, what to write instead, the SQLSTATE."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperGroup
+
+from graphalgo.cli.console import messages
+from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.rendering.text import visible
+
+EXIT_REFUSED = 2
+
+_CONNECTION_LOST = "08006"
+_NOT_ALLOWED = "42501"
+_INTERNAL = "XX000"
+
+
+class RefusingGroup(TyperGroup):
+    """The group of all commands: tells errors of the project and of the server as one kind."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; on an error tell it and exit with 2."""
+        try:
+            return super().invoke(ctx)
+        except GraphAlgoError as error:
+            refuse(error)
+        except Exception as error:
+            # psycopg is there if it was used; it is not imported just to ask.
+            psycopg = sys.modules.get("psycopg")
+            if psycopg is None or not isinstance(error, psycopg.Error):
+                raise
+            refuse(from_server(error))
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def refuse(error: GraphAlgoError) -> None:
+    """Print an error to the standard error stream."""
+    console = messages()
+    console.print(Text.assemble(("error: ", "bold red"), _lines(error.message)))
+    if error.hint:
+        console.print(Text.assemble(("hint: ", "bold"), _lines(error.hint)))
+    if error.sqlstate != _INTERNAL:
+        console.print(Text(f"SQLSTATE {error.sqlstate}", style="dim"))
+
+
+def from_server(error: Any) -> GraphAlgoError:
+    """Turn an error of psycopg into one of ours, with the server's own words.
+
+    Parameters
+    ----------
+    error : psycopg.Error
+        Raised by a statement or a connection.
+    """
+    message = error.diag.message_primary or " ".join(str(error).split())
+    hint = error.diag.message_hint
+    if hint is None and error.sqlstate == _NOT_ALLOWED:
+        hint = "Connect as a user who may do this, such as a superuser."
+    told = GraphAlgoError(message, hint)
+    told.sqlstate = error.sqlstate or _CONNECTION_LOST
+    return told
+
+
+def _lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
