@@ -5,12 +5,16 @@
 -- cannot be read are an error, never an empty answer.
 
 create or replace view aiq.entity_types_api as
-    select name, handle_prefix, description, indexed from aiq.entity_types;
+    select name, handle_prefix, description, indexed
+    from aiq.entity_types
+    where (select rbac.caller_audiences()) is not null;
 alter view aiq.entity_types_api owner to aiq_owner;
 comment on view aiq.entity_types_api is 'The registered entity types';
 
 create or replace view aiq.relations_api as
-    select src_type, relation, dst_type, inverse_label, description from aiq.relations;
+    select src_type, relation, dst_type, inverse_label, description
+    from aiq.relations
+    where (select rbac.caller_audiences()) is not null;
 alter view aiq.relations_api owner to aiq_owner;
 comment on view aiq.relations_api is 'The declared relations and the entity types they stand between';
 
@@ -89,7 +93,9 @@ create or replace view aiq.edges_current as
 alter view aiq.edges_current owner to aiq_owner;
 comment on view aiq.edges_current is 'The edges that hold now';
 
-create or replace view aiq.link_verdicts_api as
+-- What decides here stands in the view and not in a policy, so the view itself must
+-- keep a caller's own conditions from being asked about rows that it leaves out.
+create or replace view aiq.link_verdicts_api with (security_barrier) as
     select v.node_a, v.node_b, v.confidence, v.reason, v.judged_by, v.judged_at
     from aiq.link_verdicts as v
     where

@@ -27,7 +27,8 @@ MOST_NODES = 4_000
 BLOCK_IDS = 10_000
 
 JUDGE_SETTING = "percolate.link_judge"
-JUDGE_COLUMNS = ["bigint", "bigint", "real", "text"]
+# The types of its columns, by oid: bigint, bigint, real, text.
+JUDGE_COLUMNS = [20, 20, 700, 25]
 JUDGE_SHAPE = "f(bigint[]) returns table(bigint, bigint, real, text)"
 
 

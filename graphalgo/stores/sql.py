@@ -368,12 +368,12 @@ select
     n.nspname as schema, p.proname as name, p.proretset as returns_set,
     case
         when p.proallargtypes is not null then (
-            select array_agg(t::regtype::text order by i)
+            select array_agg(t::bigint order by i)
             from unnest(p.proallargtypes, p.proargmodes) with ordinality as a (t, m, i)
             where m = 't'
         )
         else (
-            select array_agg(c.atttypid::regtype::text order by c.attnum)
+            select array_agg(c.atttypid::bigint order by c.attnum)
             from pg_catalog.pg_type as y
             join pg_catalog.pg_attribute as c
                 on c.attrelid = y.typrelid and c.attnum > 0 and not c.attisdropped
