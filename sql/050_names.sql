@@ -22,6 +22,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set pg_trgm.similarity_threshold = 0.3
+set extra_float_digits = 1
 as $$
 begin
     perform set_config('pg_trgm.similarity_threshold', (p_similarity::float8)::text, true);
@@ -50,7 +51,7 @@ as $$
     from aiq.similar_name_candidates(p_names, p_similarity) as c
     join aiq.node_keys as k on k.node_id = c.node_id and k.is_name and k.retired_at is null
     cross join lateral (select @trgm@.similarity(k.key, p_names[c.name_number])) as s (similarity)
-    where s.similarity >= p_similarity
+    where s.similarity >= p_similarity and (select rbac.caller_audiences()) is not null
 $$;
 alter function aiq.similar_keys(text[], real) owner to aiq_owner;
 comment on function aiq.similar_keys(text[], real) is

@@ -66,6 +66,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set pg_trgm.similarity_threshold = 0.3
+set extra_float_digits = 1
 as $$
 begin
     if p_low is null or not (p_low > 0 and p_low <= 1) then
@@ -106,6 +107,10 @@ begin
                 where v.node_a = a.node_id and v.node_b = b.node_id
             )
             and not exists (
+                select from aiq.distinct_nodes as d
+                where d.node_a = a.node_id and d.node_b = b.node_id
+            )
+            and not exists (
                 select from aiq.link_pair_queue as q
                 where q.node_a = a.node_id and q.node_b = b.node_id
             )
@@ -131,7 +136,7 @@ end
 $$;
 alter function aiq.queue_link_pairs(real, real, int) owner to aiq_engine;
 comment on function aiq.queue_link_pairs(real, real, int) is
-    'Queues pairs of nodes with names of a similarity in [p_low, p_high) that have no verdict and are not queued yet, the most similar first; returns what it queued';
+    'Queues pairs of nodes with names of a similarity in [p_low, p_high) that have no verdict, are not known to be distinct and are not queued yet, the most similar first; returns what it queued';
 revoke all on function aiq.queue_link_pairs(real, real, int) from public;
 grant execute on function aiq.queue_link_pairs(real, real, int) to aiq_worker;
 

@@ -18,6 +18,7 @@ language plpython3u stable security invoker rows 100
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
+set datestyle = 'ISO'
 as $plpython$@plpy:iterated_join@$plpython$;
 alter function aiq.iterated_join_plpython(
     text, text, int, text[], real, int, int, text[], timestamptz, int
@@ -43,6 +44,7 @@ language plpython3u stable security invoker
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
+set datestyle = 'ISO'
 as $plpython$@plpy:iterated_join_trace@$plpython$;
 alter function aiq.iterated_join_trace_plpython(
     text, text, int, text[], real, int, int, text[], timestamptz, int
@@ -67,6 +69,7 @@ language plpython3u stable security invoker rows 100
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
+set datestyle = 'ISO'
 as $plpython$@plpy:walk@$plpython$;
 alter function aiq.walk_plpython(text, int, text, int, int, timestamptz) owner to aiq_owner;
 comment on function aiq.walk_plpython(text, int, text, int, int, timestamptz) is

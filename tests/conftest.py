@@ -71,3 +71,12 @@ def empty_dsn(make_database: Callable[[], str]) -> str:
     made = make_database()
     install(made)
     return made
+
+
+@pytest.fixture(scope="session")
+def tenants_dsn(make_database: Callable[[], str]) -> str:
+    """A superuser's DSN of a database with the harbour sample, its rows the tenants' own."""
+    made = make_database()
+    install(made)
+    load_harbour(made, scoped=True)
+    return made

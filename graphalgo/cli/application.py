@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphalgo import __version__
-from graphalgo.cli import asking, demo, installing, loading, serving
+from graphalgo.cli import asking, demo, history, installing, loading, registering, serving
 from graphalgo.cli.refusals import RefusingGroup
 
 app = typer.Typer(
@@ -31,9 +31,11 @@ app.command(rich_help_panel=_START)(installing.install)
 app.command(rich_help_panel=_START)(installing.uninstall)
 app.command(rich_help_panel=_START)(installing.check)
 app.command(rich_help_panel=_FILL)(loading.load)
+app.command(rich_help_panel=_FILL)(registering.register)
 app.command(rich_help_panel=_ASK)(asking.join)
 app.command(rich_help_panel=_ASK)(asking.walk)
 app.command(rich_help_panel=_ASK)(asking.lookup)
+app.command(rich_help_panel=_ASK)(history.history)
 
 
 def _print_version(wanted: bool) -> None:

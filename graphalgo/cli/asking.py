@@ -13,6 +13,8 @@ from rich.text import Text
 from graphalgo.cli.console import output, print_json, say
 from graphalgo.cli.options import (
     AsOfOption,
+    AsOrgOption,
+    AsSubOption,
     DegreeCapOption,
     DotOption,
     DsnOption,
@@ -21,7 +23,7 @@ from graphalgo.cli.options import (
     SvgOption,
     WhereOption,
 )
-from graphalgo.cli.sources import Row, Source, opened
+from graphalgo.cli.sources import Row, Source, opened, written_to
 from graphalgo.engine.errors import InvalidValue
 from graphalgo.rendering.text import visible
 
@@ -37,6 +39,8 @@ def join(
     dsn: DsnOption = None,
     graph: GraphOption = None,
     where: WhereOption = "auto",
+    as_sub: AsSubOption = None,
+    as_org: AsOrgOption = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds (1 to 5).")] = 3,
     link: Annotated[
         list[str] | None,
@@ -87,7 +91,7 @@ def join(
         "as_of": moment,
         "limit": limit,
     }
-    with opened(dsn, graph, where) as source:
+    with opened(dsn, graph, where, as_sub, as_org) as source:
         rows = source.join(arguments)
         trace = source.trace(arguments) if explain else None
 
@@ -108,6 +112,8 @@ def walk(
     dsn: DsnOption = None,
     graph: GraphOption = None,
     where: WhereOption = "auto",
+    as_sub: AsSubOption = None,
+    as_org: AsOrgOption = None,
     depth: Annotated[int, typer.Option(help="The most hops (1 to 5).")] = 1,
     relation: Annotated[
         str | None, typer.Option(help="Walk only edges of this relation.", show_default=False)
@@ -129,7 +135,7 @@ def walk(
         "limit": limit,
         "as_of": moment,
     }
-    with opened(dsn, graph, where) as source:
+    with opened(dsn, graph, where, as_sub, as_org) as source:
         rows = source.walk(arguments)
 
         def picture() -> Picture:
@@ -162,6 +168,8 @@ def lookup(
     dsn: DsnOption = None,
     graph: GraphOption = None,
     where: WhereOption = "auto",
+    as_sub: AsSubOption = None,
+    as_org: AsOrgOption = None,
     fuzzy: Annotated[
         bool, typer.Option("--fuzzy", help="Where nothing matches exactly, take similar names.")
     ] = False,
@@ -169,7 +177,7 @@ def lookup(
     as_json: JsonOption = False,
 ) -> None:
     """Find nodes by KEYS: canonical, then short and alias, then soft names, then similar ones."""
-    with opened(dsn, graph, where) as source:
+    with opened(dsn, graph, where, as_sub, as_org) as source:
         rows = source.lookup({"keys": keys, "fuzzy": fuzzy, "limit": limit})
     found = {row["input_key"] for row in rows}
     unresolved = [key for key in dict.fromkeys(keys) if key not in found]
@@ -216,13 +224,7 @@ def _draw(picture: Callable[[], Any], svg: Path | None, dot: Path | None) -> Non
     for path, written in ((svg, as_svg), (dot, as_dot)):
         if path is None:
             continue
-        try:
-            path.write_text(written(drawn), encoding="utf-8")
-        except OSError as error:
-            raise InvalidValue(
-                f'the picture cannot be written to "{path}": {error.strerror or error}',
-                "Name a file in a directory that can be written.",
-            ) from error
+        written_to(path, written(drawn))
         say(f"The picture is in {path}")
 
 

@@ -58,6 +58,8 @@ class Answer:
 def demo(directory: DirectoryOption = None, version: VersionOption = None) -> None:
     """Show iterated joins and a walk on the harbour sample, answered inside PostgreSQL.
 
+    And the same question under two tenants, each of whom sees what is theirs or shared.
+
     Uses the private PostgreSQL, starting it first where it does not run; a
     container where this machine can have none; and where that cannot be, either,
     the twin. Each answer of the database is compared with the twin's, row by row.
@@ -78,10 +80,12 @@ def demo(directory: DirectoryOption = None, version: VersionOption = None) -> No
             console.print(Text(f"What would help: {visible(error.hint)}"))
         console.print(Text("So the twin answers alone: the same algorithms, in memory."))
         show_scenes(console, twin, None)
+        show_tenants(console, None)
         return
     console.print(Text(f"PostgreSQL {serving.version} answers, {serving.place}."))
     with _demo_database(serving.dsn) as connection:
         same = show_scenes(console, twin, connection)
+        same = show_tenants(console, connection) and same
     if not same:
         raise typer.Exit(EXIT_DIFFERS)
     console.print()
@@ -89,6 +93,7 @@ def demo(directory: DirectoryOption = None, version: VersionOption = None) -> No
     console.print(Text("  export GRAPHALGO_DSN=$(graphalgo up)"))
     console.print(Text("  graphalgo join NL-2231 operator --explain --svg path.svg"))
     console.print(Text("  graphalgo walk 'Bulk Harmony' --depth 2"))
+    console.print(Text("  graphalgo history 'Meridian Line' --svg history.svg"))
 
 
 @contextmanager
@@ -128,24 +133,75 @@ def show_scenes(console: Console, twin: Store, connection: psycopg.Connection[An
     )
     same = True
     for number, scene in enumerate(SCENES, start=1):
-        console.print()
-        console.print(Text(f"{number}. {scene.title}", style="bold underline"))
-        console.print(Text(scene.story))
-        expected = _ask_twin(scene, twin)
-        if connection is None:
-            _show(console, expected, twin)
-            console.print(Text("(answered by the twin)", style="dim"))
-            continue
-        console.print(Text(f"  {scene.statement}", style="cyan"))
-        found = _ask_server(scene, connection)
-        _show(console, found, twin)
-        if found == expected:
-            console.print(Text("same as the twin", style="green"))
-        else:
-            same = False
-            console.print(Text("NOT the same as the twin, which answers:", style="bold red"))
-            _show(console, expected, twin)
+        _tell(console, number, scene)
+        same = _show_answer(console, scene, twin, connection) and same
     return same
+
+
+def show_tenants(console: Console, connection: psycopg.Connection[Any] | None) -> bool:
+    """Ask one question as the members of two tenants; tell whether the twin agrees.
+
+    The rows become the tenants' own. The twin holds, for each, what is theirs or
+    shared, and nothing else: it filters first and walks after.
+    """
+    from graphalgo.samples import harbour_json
+    from graphalgo.samples.harbour import graph_from_harbour, visible_to
+    from graphalgo.stores.memory import MemoryStore
+
+    sample = harbour_json()
+    graph = graph_from_harbour(sample, scoped=True)
+    _tell(console, len(SCENES) + 1, TENANT_SCENE)
+    if connection is not None:
+        from graphalgo.loading import load_harbour
+
+        load_harbour(connection, scoped=True)
+    same = True
+    for org in sample["orgs"]:
+        twin = MemoryStore.from_json(visible_to(graph, org["id"]))
+        user = next(member["user"] for member in sample["members"] if member["org"] == org["id"])
+        console.print(Text(f"As a member of {org['name']} ({org['slug']}):", style="bold"))
+        if connection is None:
+            _show_answer(console, TENANT_SCENE, twin, None)
+            continue
+        with _speaking_as(connection, user):
+            same = _show_answer(console, TENANT_SCENE, twin, connection) and same
+    return same
+
+
+@contextmanager
+def _speaking_as(connection: psycopg.Connection[Any], user: str) -> Iterator[None]:
+    """Make the connection that of a caller with a user's claims, for a while."""
+    from graphalgo.cli.callers import speak_as
+
+    with connection.transaction():
+        speak_as(connection, user, None, local=True)
+        yield
+
+
+def _tell(console: Console, number: int, scene: Scene) -> None:
+    console.print()
+    console.print(Text(f"{number}. {scene.title}", style="bold underline"))
+    console.print(Text(scene.story))
+
+
+def _show_answer(
+    console: Console, scene: Scene, twin: Store, connection: psycopg.Connection[Any] | None
+) -> bool:
+    """Show a scene's answer; tell whether the database's is the twin's."""
+    expected = _ask_twin(scene, twin)
+    if connection is None:
+        _show(console, expected, twin)
+        console.print(Text("(answered by the twin)", style="dim"))
+        return True
+    console.print(Text(f"  {scene.statement}", style="cyan"))
+    found = _ask_server(scene, connection)
+    _show(console, found, twin)
+    if found == expected:
+        console.print(Text("same as the twin", style="green"))
+        return True
+    console.print(Text("NOT the same as the twin, which answers:", style="bold red"))
+    _show(console, expected, twin)
+    return False
 
 
 def _ask_twin(scene: Scene, twin: Store) -> Answer:
@@ -252,4 +308,12 @@ SCENES = (
         "select * from aiq.iterated_join('9331802', 'operator')",
         _join("9331802", "operator"),
     ),
+)
+
+TENANT_SCENE = Scene(
+    "Who operates the ship behind register entry SE-0117, and who may know?",
+    "The entry is shared; the ship with its IMO number and the ship's operator are one shipping"
+    " line's. For the other line they are not there: not in a row, not in a count.",
+    "select * from aiq.iterated_join('SE-0117', 'operator', p_links => '{edge,shared_key}')",
+    _join("SE-0117", "operator", links=["edge", "shared_key"]),
 )

@@ -54,6 +54,25 @@ WhereOption = Annotated[
         " or here, over the connection; auto takes the server if the functions are there.",
     ),
 ]
+AsSubOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-sub",
+        metavar="UUID",
+        help="Ask as this user: with the rights of a caller, and seeing what they see.",
+        show_default=False,
+    ),
+]
+AsOrgOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as-org",
+        metavar="UUID",
+        help="With --as-sub: only as a member of this organisation; may be given several times"
+        " (default: of every one that the user belongs to)",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of a table.")
 ]

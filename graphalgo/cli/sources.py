@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from graphalgo.cli.callers import read_claims, speak_as
 from graphalgo.cli.options import DSN_VARIABLE
 from graphalgo.engine.errors import InvalidValue, MissingSetting
 
@@ -151,7 +152,13 @@ class ServerSource:
 
 
 @contextmanager
-def opened(dsn: str | None, graph: Path | None, where: str) -> Iterator[Source]:
+def opened(
+    dsn: str | None,
+    graph: Path | None,
+    where: str,
+    as_sub: str | None = None,
+    as_org: list[str] | None = None,
+) -> Iterator[Source]:
     """Give whom the options name.
 
     Parameters
@@ -161,11 +168,15 @@ def opened(dsn: str | None, graph: Path | None, where: str) -> Iterator[Source]:
         environment variable names a database.
     where : str
         ``server``, ``client`` or ``auto``; only with a database.
+    as_sub, as_org : optional
+        The user to ask as, and the organisations that they ask for; only with a
+        database.
 
     Raises
     ------
     InvalidValue
-        Both are given, or neither; or `where` is something else (22023).
+        Both are given, or neither; or `where` is something else; or the user or an
+        organisation is no uuid (22023).
     MissingSetting
         graphalgo is not installed in the database, or its PL/Python functions
         are wanted and are not there (55000).
@@ -181,12 +192,21 @@ def opened(dsn: str | None, graph: Path | None, where: str) -> Iterator[Source]:
                 "--dsn and --graph are both given, but only one graph can be asked",
                 "Leave one of them out.",
             )
+        if as_sub is not None or as_org:
+            raise InvalidValue(
+                "--as-sub and --as-org are for a database: in a graph file nothing is anybody's",
+                "Leave them out, or name a database with --dsn DSN.",
+            )
         yield EngineSource(_twin(graph))
         return
+    claims = read_claims(as_sub, as_org)
     from graphalgo.install.connection import open_connection
 
     with open_connection(required_dsn(dsn, " or --graph FILE")) as connection:
-        yield _of_database(connection, where)
+        source = _of_database(connection, where)
+        if claims is not None:
+            speak_as(connection, *claims)
+        yield source
 
 
 def required_dsn(dsn: str | None, otherwise: str = "") -> str:
@@ -199,6 +219,17 @@ def required_dsn(dsn: str | None, otherwise: str = "") -> str:
             " `graphalgo up` starts a PostgreSQL and prints its DSN.",
         )
     return found
+
+
+def written_to(path: Path, picture: str) -> None:
+    """Write a picture; refuse where that cannot be (22023)."""
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(
+            f'the picture cannot be written to "{path}": {error.strerror or error}',
+            "Name a file in a directory that can be written.",
+        ) from error
 
 
 def _twin(graph: Path) -> Store:

@@ -25,10 +25,11 @@ def judged_links(
 ) -> Iterator[JudgedLinks]:
     """Yield the links that the judge makes of the frontier's nodes.
 
-    Ids that the caller cannot see, links to oneself, nulls and confidences
-    outside (0, 1] are dropped. A verdict is walked either way: one that names a
-    frontier node second is a link from it too. At most `limit` links a node, by
-    confidence descending, neighbour id, reason; a null reason reads as empty.
+    Ids that the caller cannot see, links to oneself, nulls, confidences outside
+    (0, 1] and pairs known not to be the same are dropped. A verdict is walked
+    either way: one that names a frontier node second only is a link from it too.
+    At most `limit` links a node, by confidence descending, neighbour id, reason; a
+    null reason reads as empty.
 
     Cost: memory grows with the frontier times `limit`, not with what the judge
     says.
@@ -69,8 +70,10 @@ def _keep_valid(
         valid.append((start, (-confidence, end, reason or "")))
         others.add(end)
     seen = set(store.visible(sorted(others), as_of))
+    linked_pairs = {(start, judgement[1]) for start, judgement in valid}
+    distinct = set(store.distinct_pairs(sorted(linked_pairs)))
     for start, judgement in valid:
-        if judgement[1] in seen:
+        if judgement[1] in seen and (start, judgement[1]) not in distinct:
             kept[start].append(judgement)
 
 

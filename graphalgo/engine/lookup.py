@@ -71,6 +71,9 @@ def _cascade(store: Store, inputs: list[str], fuzzy: bool, limit: int) -> list[M
     folded = [fold_key(key) for key in inputs]
     matches: dict[int, list[Match]] = {}
     open_keys = [index for index, key in enumerate(folded) if key]
+    if not open_keys:
+        # A store that refuses this caller says so even where there is nothing to look up.
+        store.entity_types()
     for stage in (_canonical, _short_and_alias, _soft, _fuzzy):
         if stage is _fuzzy and not fuzzy:
             break

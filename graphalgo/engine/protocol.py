@@ -173,8 +173,11 @@ if TYPE_CHECKING:
 
             One link a neighbour, of the most similar pair of different names, its
             similarity at least `threshold`; per node by similarity descending,
-            neighbour id.
+            neighbour id. None between nodes that are known not to be the same.
             """
+
+        def distinct_pairs(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+            """Return those of the pairs whose nodes are known not to be the same."""
 
         def check_judge(self) -> None:
             """Refuse when no judge is set, or the one that is cannot be called.

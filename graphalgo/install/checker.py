@@ -51,6 +51,12 @@ where
     and (a.grantee = 0 or pg_catalog.pg_get_userbyid(a.grantee) = any (%s))
 order by 1, 2, 3
 """
+_REGISTRATIONS = """
+select (select count(*) from aiq.entity_tables) + (select count(*) from aiq.link_tables)
+"""
+_REGISTRATION_PROBLEMS = """
+select registered_as, source_table, problem, remedy from aiq.registration_problems()
+"""
 # Of these, PUBLIC may run what only the owner or the worker should.
 _OPEN_FUNCTIONS = """
 select p.oid::regprocedure::text
@@ -137,6 +143,7 @@ class _Check:
             ("owners", self._owners),
             ("indexes", self._indexes),
             ("grants", self._grants),
+            ("registrations", self._registrations),
         )
         for name, part in parts:
             yield from self._guarded(name, part)
@@ -296,3 +303,19 @@ class _Check:
             yield Finding("grants", False, message, self._psql(statement))
         if not tables and not functions:
             yield Finding("grants", True, "no caller has a grant on a base table")
+
+    def _registrations(self) -> Iterator[Finding]:
+        """Look whether what is registered is in step with its tables."""
+        function = "select pg_catalog.to_regprocedure('aiq.registration_problems()') is not null"
+        if not server.one(self.connection, function):
+            return
+        problems = self.connection.execute(_REGISTRATION_PROBLEMS).fetchall()
+        for registered_as, table, problem, remedy in problems:
+            message = f"{table}, registered as {registered_as}: {problem}"
+            yield Finding("registrations", False, message, self._psql(remedy))
+        if not problems:
+            number = int(str(server.one(self.connection, _REGISTRATIONS)))
+            text = "no table is registered"
+            if number:
+                text = f"all {number} registrations are in step with their tables"
+            yield Finding("registrations", True, text)

@@ -1,7 +1,12 @@
-"""The harbour sample, loaded into a database."""
+"""The harbour sample, loaded into a database as its owners would keep it there.
+
+Four tables of schema `harbour`, registered as nodes, and one registered as
+edges; what registries, trackers and notes say beside them is written as facts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from psycopg import Connection, Cursor
@@ -9,7 +14,9 @@ from psycopg.types.json import Jsonb
 
 from graphalgo.loading.connecting import connected, require_schema
 from graphalgo.samples import harbour_json
-from graphalgo.samples.harbour import SOURCE_PREFIX, graph_from_harbour
+from graphalgo.samples.harbour import SOURCE_PREFIX, TABLES
+
+Row = dict[str, Any]
 
 _LOADED = """
 select exists (
@@ -17,80 +24,144 @@ select exists (
 )
 """
 
+_ORG = """
+insert into rbac.orgs (id, slug, name) values (%(id)s, %(slug)s, %(name)s)
+on conflict (id) do update set slug = excluded.slug, name = excluded.name
+"""
+_USER = "insert into rbac.users (id) values (%(user)s) on conflict (id) do nothing"
+_MEMBER = """
+insert into rbac.org_members (org_id, user_id) values (%(org)s, %(user)s) on conflict do nothing
+"""
+
 _TYPE = """
 insert into aiq.entity_types (name, handle_prefix, description, indexed)
 values (%(name)s, %(handle_prefix)s, %(description)s, %(indexed)s)
 on conflict (name) do nothing
 """
-
 _RELATION = """
 insert into aiq.relations (src_type, relation, dst_type, inverse_label)
 values (%(src_type)s, %(relation)s, %(dst_type)s, %(inverse_label)s)
 on conflict do nothing
 """
 
-_FIND_NODE = """
-select id from aiq.nodes
+_MAKE_TABLES = """
+create schema if not exists harbour;
+grant usage on schema harbour to aiq_engine;
+create table if not exists harbour.operators (
+    id int primary key, name text not null, code text not null, short text, org uuid
+);
+create table if not exists harbour.vessels (
+    id int primary key, name text not null, imo text not null, status text not null, org uuid
+);
+create table if not exists harbour.ports (
+    id int primary key, name text not null, country text not null, org uuid
+);
+create table if not exists harbour.registrations (
+    id int primary key, entry text not null, imo text not null, org uuid
+);
+create table if not exists harbour.competitors (
+    operator_id int references harbour.operators (id),
+    competitor_id int references harbour.operators (id),
+    weight real not null, source text, org uuid,
+    primary key (operator_id, competitor_id)
+);
+"""
+
+# What differs from what is there is written, and nothing else.
+_PUT_ROWS = {
+    "operators": """
+        insert into harbour.operators as t (id, name, code, short, org)
+        values (%(id)s, %(name)s, %(code)s, %(short)s, %(org)s)
+        on conflict (id) do update
+        set name = excluded.name, code = excluded.code, short = excluded.short, org = excluded.org
+        where t is distinct from excluded
+    """,
+    "vessels": """
+        insert into harbour.vessels as t (id, name, imo, status, org)
+        values (%(id)s, %(name)s, %(imo)s, %(status)s, %(org)s)
+        on conflict (id) do update
+        set name = excluded.name, imo = excluded.imo, status = excluded.status, org = excluded.org
+        where t is distinct from excluded
+    """,
+    "ports": """
+        insert into harbour.ports as t (id, name, country, org)
+        values (%(id)s, %(name)s, %(country)s, %(org)s)
+        on conflict (id) do update
+        set name = excluded.name, country = excluded.country, org = excluded.org
+        where t is distinct from excluded
+    """,
+    "registrations": """
+        insert into harbour.registrations as t (id, entry, imo, org)
+        values (%(id)s, %(entry)s, %(imo)s, %(org)s)
+        on conflict (id) do update
+        set entry = excluded.entry, imo = excluded.imo, org = excluded.org
+        where t is distinct from excluded
+    """,
+}
+_PUT_COMPETITOR = """
+insert into harbour.competitors as t (operator_id, competitor_id, weight, source, org)
+select a.id, b.id, %(weight)s, %(source)s, %(org)s::uuid
+from harbour.operators as a, harbour.operators as b
+where a.code = %(src)s and b.code = %(dst)s
+on conflict (operator_id, competitor_id) do update
+set weight = excluded.weight, source = excluded.source, org = excluded.org
+where t is distinct from excluded
+"""
+
+# Codes are exact: no name is like another by its number.
+_REGISTER = {
+    "operators": """
+        select aiq.register_entity_table(
+            'operator', 'harbour.operators', p_key_expr => 'code', p_summary_expr => 'name',
+            p_org_expr => 'org', p_short_exprs => array['short'], p_number_expr => 'id'
+        )
+    """,
+    "vessels": """
+        select aiq.register_entity_table(
+            'vessel', 'harbour.vessels', p_key_expr => 'name',
+            p_summary_expr => $$name || ' (IMO ' || imo || ')'$$, p_org_expr => 'org',
+            p_include_where => $$status <> 'scrapped'$$, p_alias_exprs => array['imo'],
+            p_code_exprs => array['imo'], p_number_expr => 'id'
+        )
+    """,
+    "ports": """
+        select aiq.register_entity_table(
+            'port', 'harbour.ports', p_key_expr => 'name',
+            p_summary_expr => $$name || ', ' || country$$, p_org_expr => 'org',
+            p_number_expr => 'id'
+        )
+    """,
+    "registrations": """
+        select aiq.register_entity_table(
+            'registration', 'harbour.registrations', p_key_expr => 'entry',
+            p_summary_expr => $$entry || ' (IMO ' || imo || ')'$$, p_org_expr => 'org',
+            p_alias_exprs => array['imo'], p_code_exprs => array['entry', 'imo'],
+            p_number_expr => 'id'
+        )
+    """,
+}
+_REGISTER_COMPETITORS = """
+select aiq.register_link_table(
+    'harbour.competitors', 'competes_with', 'operator', 'operator',
+    p_src_expr => 'operator_id', p_dst_expr => 'competitor_id', p_weight_expr => 'weight',
+    p_org_expr => 'org'
+)
+"""
+
+# Facts that an earlier load has written for somebody else become these callers'.
+_PLACE_FACTS = """
+update aiq.edges as e
+set org_id = w.org_id
+from aiq.nodes as s, aiq.nodes as d,
+    jsonb_to_recordset(%(facts)s) as w (src text, dst text, relation text, org_id uuid)
 where
-    source_table = %(source_table)s and source_pk = %(source_pk)s
-    or (
-        entity_type is null and claimed_kind = %(claimed_kind)s and soft_name = %(soft_name)s
-        and visibility = %(visibility)s
-        and org_id is not distinct from %(org_id)s::uuid
-        and owner_id is not distinct from %(owner_id)s::uuid
-    )
+    e.memory = %(memory)s and e.valid_to is null and e.relation = w.relation
+    and s.id = e.src_id and d.id = e.dst_id
+    and exists (select from aiq.node_keys as k where k.node_id = s.id and k.key = lower(w.src))
+    and exists (select from aiq.node_keys as k where k.node_id = d.id and k.key = lower(w.dst))
+    and e.org_id is distinct from w.org_id
 """
-
-_COLUMNS = (
-    "entity_type", "claimed_kind", "soft_name", "handle_number", "summary", "source_table",
-    "source_pk", "org_id", "visibility", "owner_id",
-)  # fmt: skip
-
-_ADD_NODE = f"""
-insert into aiq.nodes ({", ".join(_COLUMNS)})
-values ({", ".join(f"%({column})s" for column in _COLUMNS)})
-returning id
-"""
-
-# Into an empty graph the ids go as the sample counts them, so that answers can
-# be held against those of the sample in memory, id by id.
-_ADD_NODE_AS_NUMBERED = _ADD_NODE.replace("nodes (", "nodes (id, ", 1).replace(
-    "values (", "values (%(id)s, ", 1
-)
-
-_PLACE_NODE = """
-update aiq.nodes
-set
-    summary = %(summary)s, org_id = %(org_id)s, visibility = %(visibility)s,
-    owner_id = %(owner_id)s, retired_at = null
-where id = %(stored_id)s
-"""
-
-_KEY = """
-insert into aiq.node_keys (node_id, key, kind, is_name)
-values (%(node_id)s, %(key)s, %(kind)s, %(is_name)s)
-on conflict (node_id, key) do update set kind = excluded.kind, is_name = excluded.is_name
-"""
-
-_PLACE_EDGE = """
-update aiq.edges
-set
-    weight = %(weight)s, org_id = %(org_id)s, visibility = %(visibility)s,
-    owner_id = %(owner_id)s
-where
-    src_id = %(src_id)s and relation = %(relation)s and dst_id = %(dst_id)s
-    and valid_to is null and provenance = %(provenance)s
-"""
-
-_ADD_EDGE = """
-insert into aiq.edges (
-    src_id, dst_id, relation, weight, memory, provenance, org_id, visibility, owner_id
-)
-values (
-    %(src_id)s, %(dst_id)s, %(relation)s, %(weight)s, %(memory)s, %(provenance)s, %(org_id)s,
-    %(visibility)s, %(owner_id)s
-)
-"""
+_UPSERT = "select aiq.upsert_graph(%s, %s)"
 
 
 def harbour_is_loaded(connection: Connection[Any] | str) -> bool:
@@ -107,11 +178,12 @@ def load_harbour(connection: Connection[Any] | str, *, scoped: bool = False) -> 
     Parameters
     ----------
     connection : psycopg.Connection or str
-        A connection or a DSN, of a user who may write the tables of ``aiq``.
+        A connection or a DSN, of a superuser.
     scoped : bool
         True gives each row the organisation that the sample says it is of; false
         shares every row with everyone. Loading with the other value changes the
-        rows that are there.
+        rows that are there. The organisations and their members are there either
+        way.
 
     Raises
     ------
@@ -120,54 +192,97 @@ def load_harbour(connection: Connection[Any] | str, *, scoped: bool = False) -> 
 
     Notes
     -----
-    Into an empty graph the nodes get the ids that
+    The rows are in the tables of schema `harbour`: what is written there from now
+    on is in the graph at once. Into an empty graph the nodes get the ids that
     :func:`graphalgo.samples.harbour.graph_from_harbour` gives them.
     """
-    graph = graph_from_harbour(harbour_json(), scoped=scoped)
+    sample = harbour_json()
     with connected(connection) as opened:
         require_schema(opened)
         with opened.transaction(), opened.cursor() as cursor:
-            for entity_type in graph["entity_types"]:
-                cursor.execute(_TYPE, entity_type)
-            for relation in graph["relations"]:
-                cursor.execute(_RELATION, relation)
-            ids = _store_nodes(cursor, graph["nodes"])
-            for key in graph["keys"]:
-                cursor.execute(_KEY, key | {"node_id": ids[key["node_id"]]})
-            _store_edges(cursor, graph["edges"], ids)
+            _put_vocabulary(cursor, sample)
+            _put_tables(cursor, sample, scoped)
+            for soft in sample["soft_nodes"]:
+                node = {"k": soft["k"], "n": soft["n"], "summary": soft["n"]}
+                cursor.execute(_UPSERT, (Jsonb({"nodes": [node]}), Jsonb(soft["context"])))
+            _put_facts(cursor, sample, scoped)
 
 
-def _store_nodes(cursor: Cursor[Any], nodes: list[dict[str, Any]]) -> dict[int, int]:
-    """Store the nodes; gives the id of each in the database by its id in the sample."""
-    as_numbered = _is_empty(cursor)
-    statement = _ADD_NODE_AS_NUMBERED if as_numbered else _ADD_NODE
-    ids: dict[int, int] = {}
-    for node in nodes:
-        found = None if as_numbered else cursor.execute(_FIND_NODE, node).fetchone()
-        if found is None:
-            found = cursor.execute(statement, node).fetchone()
-            assert found is not None
-        else:
-            cursor.execute(_PLACE_NODE, node | {"stored_id": found[0]})
-        ids[node["id"]] = found[0]
-    if as_numbered:
-        cursor.execute(
-            "select setval(pg_get_serial_sequence('aiq.nodes', 'id'), %s)", (max(ids.values()),)
-        )
-    return ids
+def _put_vocabulary(cursor: Cursor[Any], sample: Row) -> None:
+    """Put organisations, members, entity types and relations."""
+    for statement, rows in (
+        (_ORG, sample["orgs"]),
+        (_USER, sample["members"]),
+        (_MEMBER, sample["members"]),
+        (_TYPE, sample["entity_types"]),
+        (_RELATION, sample["relations"]),
+    ):
+        for row in rows:
+            cursor.execute(statement, row)
 
 
-def _store_edges(cursor: Cursor[Any], edges: list[dict[str, Any]], ids: dict[int, int]) -> None:
-    for edge in edges:
-        stored = edge | {
-            "src_id": ids[edge["src_id"]],
-            "dst_id": ids[edge["dst_id"]],
-            "provenance": Jsonb(edge["provenance"]),
+def _put_tables(cursor: Cursor[Any], sample: Row, scoped: bool) -> None:
+    """Put the rows of the source tables and register these, in the order of their ids."""
+    cursor.execute(_MAKE_TABLES)
+    for table, _ in TABLES:
+        for row in sample["tables"][table]:
+            cursor.execute(_PUT_ROWS[table], row | _org(row, scoped))
+        cursor.execute(_REGISTER[table])
+    for edge in sample["edges"]:
+        if edge["relation"] == "competes_with":
+            ends = {end: edge[end].partition(":")[2] for end in ("src", "dst")}
+            cursor.execute(_PUT_COMPETITOR, edge | ends | _org(edge, scoped))
+    cursor.execute(_REGISTER_COMPETITORS)
+
+
+def _put_facts(cursor: Cursor[Any], sample: Row, scoped: bool) -> None:
+    """Put the edges that are in no table: what a source says, for one organisation."""
+    for (source, org), edges in _facts(sample, scoped).items():
+        names: list[str] = []
+        for edge in edges:
+            names += [end for end in (edge["src"], edge["dst"]) if end not in names]
+        memory = f"harbour {source}"
+        placed = [
+            {
+                "src": edge["src"].partition(":")[2],
+                "dst": edge["dst"].partition(":")[2],
+                "relation": edge["relation"],
+                "org_id": org,
+            }
+            for edge in edges
+        ]
+        cursor.execute(_PLACE_FACTS, {"facts": Jsonb(placed), "memory": memory})
+        graph = {
+            "nodes": list(_named(names)),
+            "edges": [
+                {
+                    "s": names.index(edge["src"]),
+                    "t": names.index(edge["dst"]),
+                    "r": edge["relation"],
+                    "w": edge["weight"],
+                }
+                for edge in edges
+            ],
         }
-        if not cursor.execute(_PLACE_EDGE, stored).rowcount:
-            cursor.execute(_ADD_EDGE, stored)
+        context = {"agent": source, "memory": memory} | ({} if org is None else {"org": org})
+        cursor.execute(_UPSERT, (Jsonb(graph), Jsonb(context)))
 
 
-def _is_empty(cursor: Cursor[Any]) -> bool:
-    row = cursor.execute("select not exists (select from aiq.nodes)").fetchone()
-    return bool(row and row[0])
+def _facts(sample: Row, scoped: bool) -> dict[tuple[str, str | None], list[Row]]:
+    grouped: dict[tuple[str, str | None], list[Row]] = {}
+    for edge in sample["edges"]:
+        if edge["relation"] != "competes_with":
+            group = (edge["source"], _org(edge, scoped)["org"])
+            grouped.setdefault(group, []).append(edge)
+    return grouped
+
+
+def _named(names: list[str]) -> Iterator[Row]:
+    """Give the nodes of a graph for ends written `type:name`."""
+    for name in names:
+        kind, _, key = name.partition(":")
+        yield {"k": kind, "n": key}
+
+
+def _org(row: Row, scoped: bool) -> Row:
+    return {"org": row.get("org") if scoped else None}

@@ -55,22 +55,22 @@ def svg(picture: Picture) -> str:
     total_height = foot + legend[1] + (_LEGEND_ROW if picture.note else 0.0) + MARGIN / 2
     heading = shortened(picture.title, HEADING_SIZE, (total_width - 2 * MARGIN) / 1.1)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(total_width)}"'
-        f' height="{_n(total_height)}" viewBox="0 0 {_n(total_width)} {_n(total_height)}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{plain(total_width)}"'
+        f' height="{plain(total_height)}" viewBox="0 0 {plain(total_width)} {plain(total_height)}"'
         ' role="img" font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif">',
         f"<title>{escaped(picture.title)}</title>",
         "<defs>" + "".join(_arrowhead(kind) for kind in LINK_STYLES if kind == "edge") + "</defs>",
-        f'<rect width="{_n(total_width)}" height="{_n(total_height)}" fill="#ffffff"/>',
-        _text(MARGIN, 26.0, heading, HEADING_SIZE, weight="bold"),
-        f'<g transform="translate(0 {_n(_HEADING_ROOM)})">',
+        f'<rect width="{plain(total_width)}" height="{plain(total_height)}" fill="#ffffff"/>',
+        text_at(MARGIN, 26.0, heading, HEADING_SIZE, weight="bold"),
+        f'<g transform="translate(0 {plain(_HEADING_ROOM)})">',
         *(_line(route) for route in layout.routes),
         *(_box(box) for box in layout.boxes),
         *(_label(route) for route in layout.routes),
         "</g>",
-        f'<g transform="translate(0 {_n(foot)})">{legend[0]}</g>',
+        f'<g transform="translate(0 {plain(foot)})">{legend[0]}</g>',
     ]
     if picture.note:
-        parts.append(_text(MARGIN, foot + legend[1] + 12.0, picture.note, SMALL_SIZE, "#555555"))
+        parts.append(text_at(MARGIN, foot + legend[1] + 12.0, picture.note, SMALL_SIZE, "#555555"))
     return "\n".join(part for part in parts if part) + "\n</svg>\n"
 
 
@@ -96,11 +96,12 @@ def escaped(text: str) -> str:
     )
 
 
-def _n(value: float) -> str:
+def plain(value: float) -> str:
+    """Write a length, to a tenth."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
-def _text(
+def text_at(
     x: float,
     y: float,
     text: str,
@@ -110,7 +111,8 @@ def _text(
     anchor: str = "start",
     weight: str = "normal",
 ) -> str:
-    attributes = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{colour}"'
+    """Draw a line of text; what is in it is escaped."""
+    attributes = f'x="{plain(x)}" y="{plain(y)}" font-size="{plain(size)}" fill="{colour}"'
     if anchor != "start":
         attributes += f' text-anchor="{anchor}"'
     if weight != "normal":
@@ -134,20 +136,20 @@ def _stroke(kind: str) -> str:
 
 
 def _line(route: Route) -> str:
-    path = [f"M{_n(route.points[0][0])} {_n(route.points[0][1])}"]
+    path = [f"M{plain(route.points[0][0])} {plain(route.points[0][1])}"]
     for place, segment in enumerate(route.segments):
         _, leave, arrive, end = route.points[4 * place : 4 * place + 4]
         if place:
-            path.append(f"H{_n(route.points[4 * place][0])}")
-        path.append(f"H{_n(leave[0])}")
+            path.append(f"H{plain(route.points[4 * place][0])}")
+        path.append(f"H{plain(leave[0])}")
         if segment.is_level:
             bulge = leave[0] + min(36.0, 12.0 + abs(arrive[1] - leave[1]) / 4)
             controls = (bulge, leave[1], bulge, arrive[1])
         else:
             half = (leave[0] + arrive[0]) / 2
             controls = (half, leave[1], half, arrive[1])
-        path.append(f"C{' '.join(map(_n, controls))} {_n(arrive[0])} {_n(arrive[1])}")
-        path.append(f"H{_n(end[0])}")
+        path.append(f"C{' '.join(map(plain, controls))} {plain(arrive[0])} {plain(arrive[1])}")
+        path.append(f"H{plain(end[0])}")
     kind = route.link.kind
     arrow = ""
     if kind == "edge":
@@ -160,7 +162,7 @@ def _line(route: Route) -> str:
 
 def _label(route: Route) -> str:
     colour, _ = LINK_STYLES[route.link.kind]
-    text = _text(
+    text = text_at(
         route.label_x,
         route.label_y - 4.0,
         route.label,
@@ -179,11 +181,11 @@ def _box(box: Box) -> str:
     middle = box.middle
     return (
         f"<g><title>{escaped(node.tooltip)}</title>"
-        f'<rect x="{_n(box.x)}" y="{_n(box.y)}" width="{_n(box.width)}"'
-        f' height="{_n(box.height)}" rx="7" fill="{_FILLS[node.role]}" stroke="#444444"'
+        f'<rect x="{plain(box.x)}" y="{plain(box.y)}" width="{plain(box.width)}"'
+        f' height="{plain(box.height)}" rx="7" fill="{_FILLS[node.role]}" stroke="#444444"'
         f' stroke-width="{thick}"{dashes}/>'
-        + _text(box.x + PADDING, middle - 3.0, box.title, TITLE_SIZE)
-        + _text(box.x + PADDING, middle + 13.0, box.subtitle, SMALL_SIZE, "#555555")
+        + text_at(box.x + PADDING, middle - 3.0, box.title, TITLE_SIZE)
+        + text_at(box.x + PADDING, middle + 13.0, box.subtitle, SMALL_SIZE, "#555555")
         + "</g>"
     )
 
@@ -209,8 +211,8 @@ def _legend(picture: Picture, room: float) -> tuple[str, float]:
         if x > MARGIN and x + taken > room - MARGIN:
             x, y = MARGIN, y + _LEGEND_ROW
         parts.append(
-            f'<g transform="translate({_n(x)} {_n(y)})">{sample}'
-            f"{_text(42.0, 4.0, words, SMALL_SIZE, '#333333')}</g>"
+            f'<g transform="translate({plain(x)} {plain(y)})">{sample}'
+            f"{text_at(42.0, 4.0, words, SMALL_SIZE, '#333333')}</g>"
         )
         x += taken
     return "".join(parts), y + _LEGEND_ROW - 8.0

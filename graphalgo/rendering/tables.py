@@ -119,6 +119,41 @@ def trace_table(trace: Row) -> Table:
     return table
 
 
+def history_table(periods: Sequence[Row]) -> Table:
+    """Make the table of the periods of a node's edges."""
+    table = Table(
+        "relation", "", "handle", "other end", "from", "to", "weight", "stated by", "ended by"
+    )
+    _right(table, "weight")
+    for row in periods:
+        ended = row["ends_at"]
+        by = row["closed_by"]
+        if ended is not None and ended != row["valid_to"]:
+            by = "retirement"
+        table.add_row(
+            *_cells(row["relation"], "→" if row["direction"] == "out" else "←"),
+            *_cells(row["other_handle"], row["other_summary"] or row["other_key"]),
+            *_cells(moment_text(row["valid_from"]), moment_text(ended), number(row["weight"])),
+            *_cells(row["memory"], by),
+        )
+    return table
+
+
+def moment_text(written: str | None) -> str:
+    """Write a moment, given as ISO text in UTC: without seconds that are none, or an hour."""
+    if written is None:
+        return ""
+    if written == "-infinity":
+        return "always"
+    if written == "infinity":
+        return "for ever"
+    day, _, hour = written.partition("T")
+    hour = hour.partition(".")[0]
+    if hour in ("", "00:00:00"):
+        return day
+    return f"{day} {hour.removesuffix(':00') if hour.count(':') == 2 else hour}"
+
+
 def _cells(*values: object) -> list[Text]:
     return [Text("" if value is None else visible(str(value))) for value in values]
 

@@ -25,7 +25,7 @@ TABLES = (
 )
 """The sample's tables in the order their rows get ids, each with its entity type."""
 
-SOURCE_PREFIX = "harbour:"
+SOURCE_PREFIX = "harbour."
 """What the ``source_table`` of a node of the sample begins with."""
 
 
@@ -85,6 +85,37 @@ def graph_from_harbour(data: Mapping[str, Any], *, scoped: bool = False) -> dict
         "keys": keys,
         "edges": edges,
         "verdicts": [],
+    }
+
+
+def visible_to(graph: Mapping[str, list[Row]], org_id: str) -> dict[str, list[Row]]:
+    """Give what the members of an organisation see of a graph of organisations' rows.
+
+    Parameters
+    ----------
+    graph : mapping
+        As :func:`graph_from_harbour` gives it, scoped.
+    org_id : str
+        The organisation.
+
+    Returns
+    -------
+    dict
+        The same lists, with the rows that are shared or the organisation's; an
+        edge only where both its ends are.
+    """
+    seen = (None, org_id)
+    nodes = [node for node in graph["nodes"] if node["org_id"] in seen]
+    ids = {node["id"] for node in nodes}
+    return {
+        **graph,
+        "nodes": nodes,
+        "keys": [key for key in graph["keys"] if key["node_id"] in ids],
+        "edges": [
+            edge
+            for edge in graph["edges"]
+            if edge["org_id"] in seen and edge["src_id"] in ids and edge["dst_id"] in ids
+        ],
     }
 
 

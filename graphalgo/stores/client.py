@@ -56,10 +56,12 @@ class ClientStore(RelationalStore):
             yield self
             return
         with self.connection.transaction():
+            # Names and operators are the server's own, whatever the session's path.
             # Plans are made once: the arguments are arrays, whose values the
             # planner cannot use.
             self.connection.execute(
                 "set transaction isolation level repeatable read, read only;"
+                " set local search_path = pg_catalog, pg_temp;"
                 " set local plan_cache_mode = force_generic_plan; set local jit = off"
             )
             yield self

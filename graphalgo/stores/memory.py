@@ -114,6 +114,7 @@ class MemoryStore:
         self._edge_count = 0
         self._names: dict[str, frozenset[str]] = {}
         self._names_by_trigram: dict[str, list[str]] = {}
+        self._distinct: set[tuple[int, int]] = set()
         self._now = datetime.now(UTC)
 
     # Building.
@@ -279,8 +280,8 @@ class MemoryStore:
         """Build a store from a graph as plain lists, or from the harbour sample's form.
 
         The plain form has `entity_types`, `relations`, `nodes`, `keys`, `edges` and,
-        where there are any, `verdicts`, each a list of objects with the columns of
-        the tables of that name.
+        where there are any, `verdicts` and `distinct`, each a list of objects with the
+        columns of the tables of that name.
 
         Raises
         ------
@@ -305,6 +306,7 @@ class MemoryStore:
             ("nodes", store._add_node_from),
             ("keys", store._add_key_from),
             ("edges", store._add_edge_from),
+            ("distinct", store._add_distinct_from),
         ):
             _add_entries(name, graph.get(name, ()), add)
         if verdicts := graph.get("verdicts"):
@@ -404,6 +406,9 @@ class MemoryStore:
             is_name=row.get("is_name", True),
         )
 
+    def _add_distinct_from(self, row: Mapping[str, Any]) -> None:
+        self.record_distinct(row["node_a"], row["node_b"])
+
     def _add_edge_from(self, row: Mapping[str, Any]) -> None:
         self.add_edge(
             row["src_id"],
@@ -458,6 +463,12 @@ class MemoryStore:
         self.link_judge = lambda nodes: (
             verdict for node in nodes for verdict in by_node.get(node, ())
         )
+
+    def record_distinct(self, node_a: int, node_b: int) -> None:
+        """Remember that two nodes are not the same: `similar` and `judged` never link them."""
+        for node in (node_a, node_b):
+            self._node(node)
+        self._distinct.update({(node_a, node_b), (node_b, node_a)})
 
     # What the engine asks.
 
@@ -615,6 +626,9 @@ class MemoryStore:
             ((node, self._similar_neighbours(node, threshold, alike)) for node in frontier), limit
         )
 
+    def distinct_pairs(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        return [pair for pair in pairs if pair in self._distinct]
+
     def check_judge(self) -> None:
         if self.link_judge is None:
             raise missing_judge()
@@ -723,7 +737,9 @@ class MemoryStore:
                 for other in self._name_holders(key):
                     best[other] = max(score, best.get(other, 0.0))
         best.pop(node, None)
-        return best
+        return {
+            other: score for other, score in best.items() if (node, other) not in self._distinct
+        }
 
     def _keys_of(self, node: int) -> dict[str, tuple[str, bool]]:
         """Return the keys that links follow: a retired node has none."""

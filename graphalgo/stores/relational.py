@@ -27,7 +27,8 @@ MOST_NODES = 4_000
 BLOCK_IDS = 10_000
 
 JUDGE_SETTING = "percolate.link_judge"
-JUDGE_COLUMNS = ["bigint", "bigint", "real", "text"]
+# The types of its columns, by oid: bigint, bigint, real, text.
+JUDGE_COLUMNS = [20, 20, 700, 25]
 JUDGE_SHAPE = "f(bigint[]) returns table(bigint, bigint, real, text)"
 
 
@@ -300,6 +301,17 @@ class RelationalStore:
                 sql.SIMILAR_DETAILS,
                 ("bigint[]", "bigint[]"),
                 ([pair[0] for pair in block], [pair[1] for pair in block]),
+            )
+        ]
+
+    def distinct_pairs(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        return [
+            block[row["number"] - 1]
+            for block in _blocks(pairs)
+            for row in self._query(
+                sql.DISTINCT_PAIRS,
+                ("bigint[]", "bigint[]"),
+                ([min(pair) for pair in block], [max(pair) for pair in block]),
             )
         ]
 

@@ -348,7 +348,12 @@ best as (
     select g.number, g.id as source, a.node_id as neighbour, max(a.similarity) as similarity
     from held as g
     join alike as a on a.name = g.key
-    where a.node_id <> g.id
+    where
+        a.node_id <> g.id
+        and not exists (
+            select from aiq.distinct_nodes_api as d
+            where d.node_a = least(g.id, a.node_id) and d.node_b = greatest(g.id, a.node_id)
+        )
     group by g.number, g.id, a.node_id
 ),
 placed as (
@@ -382,6 +387,13 @@ cross join lateral (
 order by p.number
 """
 
+# Which of the pairs, the lower id first, are known not to be the same.
+DISTINCT_PAIRS = """
+select p.number
+from unnest($1, $2) with ordinality as p (node_a, node_b, number)
+join aiq.distinct_nodes_api as d on d.node_a = p.node_a and d.node_b = p.node_b
+"""
+
 JUDGE_SETTING = "select current_setting('percolate.link_judge', true) as judge"
 # The functions of that name and argument, what each returns, and whether the
 # caller may execute it.
@@ -390,12 +402,12 @@ select
     n.nspname as schema, p.proname as name, p.proretset as returns_set,
     case
         when p.proallargtypes is not null then (
-            select array_agg(t::regtype::text order by i)
+            select array_agg(t::bigint order by i)
             from unnest(p.proallargtypes, p.proargmodes) with ordinality as a (t, m, i)
             where m in ('t', 'o', 'b')
         )
         else (
-            select array_agg(c.atttypid::regtype::text order by c.attnum)
+            select array_agg(c.atttypid::bigint order by c.attnum)
             from pg_catalog.pg_type as y
             join pg_catalog.pg_attribute as c
                 on c.attrelid = y.typrelid and c.attnum > 0 and not c.attisdropped

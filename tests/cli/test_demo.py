@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from graphalgo.cli import demo
-from graphalgo.samples import harbour_json
+from graphalgo.samples import harbour, harbour_json
 from graphalgo.stores.memory import MemoryStore
 
 
@@ -33,7 +34,8 @@ def shown(cluster):
 
 def test_the_demonstration_succeeds_and_every_answer_is_the_twins(shown):
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert shown.stdout.count("\nsame as the twin\n") == len(demo.SCENES)
+    # The last question is asked by two tenants.
+    assert shown.stdout.count("\nsame as the twin\n") == len(demo.SCENES) + 2
     assert f"PostgreSQL {_major(shown)} answers" in shown.stdout
 
 
@@ -59,6 +61,14 @@ def test_the_demonstration_shows(shown, text):
     assert text in shown.stdout
 
 
+def test_the_demonstration_asks_the_same_under_two_tenants(shown):
+    _, meridian, kestrel = re.split(r"As a member of .* \((?:meridian|kestrel)\):", shown.stdout)
+    assert meridian.count("iterated_join('SE-0117', 'operator'") == 1
+    assert "Not resolved in 1 round: exhausted" in meridian
+    assert "Kestrel" not in meridian
+    assert "REG-2 =[key 9214578 1]= VSL-4 -[operated_by 1]-> OPR-2" in kestrel
+
+
 def test_the_demonstration_leaves_no_database_behind(shown, cluster):
     with psycopg.connect(cluster.dsn) as connection:
         assert connection.execute(
@@ -77,7 +87,7 @@ def test_without_any_server_the_twin_answers_and_says_why(tmp_path):
     assert "No PostgreSQL can be had here: GRAPHALGO_PG_BINDIR names" in alone.stdout
     assert "there is no docker command on this machine" in alone.stdout
     assert "So the twin answers alone" in alone.stdout
-    assert alone.stdout.count("(answered by the twin)") == len(demo.SCENES)
+    assert alone.stdout.count("(answered by the twin)") == len(demo.SCENES) + 2
     assert "REG-1 =[key 9331802 1]= VSL-1 -[operated_by 1]-> OPR-1" in alone.stdout
 
 
@@ -88,4 +98,14 @@ def test_an_answer_that_is_not_the_twins_fails(dsn, monkeypatch):
     with psycopg.connect(dsn, autocommit=True) as connection:
         assert demo.show_scenes(console, MemoryStore.from_json(harbour_json()), connection)
         assert not demo.show_scenes(console, MemoryStore.from_json(changed), connection)
+    assert "NOT the same as the twin" in console.export_text()
+
+
+def test_a_tenants_answer_that_is_not_the_twins_fails(tenants_dsn, monkeypatch):
+    console = Console(record=True, width=200)
+    with psycopg.connect(tenants_dsn, autocommit=True) as connection:
+        assert demo.show_tenants(console, connection)
+        # As if the twin of the one saw what is the other's.
+        monkeypatch.setattr(harbour, "visible_to", lambda graph, org: graph)
+        assert not demo.show_tenants(console, connection)
     assert "NOT the same as the twin" in console.export_text()

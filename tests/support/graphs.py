@@ -49,6 +49,7 @@ def plain_graphs(draw: st.DrawFn, temporal: bool = True) -> dict[str, Any]:
         "keys": _keys(draw, nodes),
         "edges": _edges(draw, ids, temporal),
         "verdicts": _verdicts(draw, ids),
+        "distinct": _distinct(draw, ids),
     }
 
 
@@ -137,6 +138,12 @@ def _verdicts(draw: st.DrawFn, ids: list[int]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _distinct(draw: st.DrawFn, ids: list[int]) -> list[dict[str, Any]]:
+    pairs = draw(st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), max_size=2))
+    kept = {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
+    return [{"node_a": a, "node_b": b} for a, b in sorted(kept)]
+
+
 def seed_of(node: dict[str, Any]) -> str:
     """A node's handle."""
     if node["entity_type"] is None:
@@ -184,6 +191,10 @@ def dense_graph(seed: int) -> dict[str, Any]:
             {"node_a": a, "node_b": b, "confidence": draw.choice([0.0, 0.3, 0.5, 1.0]),
              "reason": draw.choice([None, "same ship"])}
             for a, b in sorted(pairs)
+        ],
+        "distinct": [
+            {"node_a": a, "node_b": b}
+            for a, b in sorted({tuple(sorted(draw.sample(ids, 2))) for _ in range(2)})
         ],
     }  # fmt: skip
 

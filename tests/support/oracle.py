@@ -65,6 +65,7 @@ class Oracle:
         self.prefixes = {t["name"]: t["handle_prefix"] for t in graph["entity_types"]}
         self.edges = graph["edges"]
         self.verdicts = graph.get("verdicts", [])
+        self.distinct = {(pair["node_a"], pair["node_b"]) for pair in graph.get("distinct", [])}
         self.keys: dict[int, dict[str, tuple[str, bool]]] = {node: {} for node in self.nodes}
         for node in graph["nodes"]:
             if node["entity_type"] is None:
@@ -127,7 +128,7 @@ class Oracle:
         """One link a neighbour: the most similar pair of different names, then the least names."""
         links = []
         for other in self.nodes:
-            if other == node:
+            if other == node or self.known_distinct(node, other):
                 continue
             pairs = []
             for mine, mine_is_name in self.held_keys(node).items():
@@ -140,6 +141,10 @@ class Oracle:
                 links.append(Link("similar", node, other, -negative, told=(mine, theirs)))
         return sorted(links, key=Link.strength)
 
+    def known_distinct(self, node: int, other: int) -> bool:
+        """Whether the two are recorded not to be the same."""
+        return (min(node, other), max(node, other)) in self.distinct
+
     def judged_links(self, node: int) -> list[Link]:
         """What stored verdicts link; a verdict is seen if both its nodes are."""
         links = []
@@ -150,6 +155,8 @@ class Oracle:
             confidence = as_real(verdict["confidence"])
             if 0 < confidence <= 1:
                 other = pair[1] if pair[0] == node else pair[0]
+                if self.known_distinct(node, other):
+                    continue
                 reason = verdict["reason"] or ""
                 links.append(Link("judged", node, other, confidence, told=reason))
         return sorted(links, key=lambda link: (*link.strength(), link.told))

@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.rows import JoinRow, LookupRow, WalkRow
 
-TABLES = ("entity_types", "relations", "nodes", "keys", "edges", "verdicts")
+TABLES = ("entity_types", "relations", "nodes", "keys", "edges", "verdicts", "distinct")
 
 # Each puts a JSON array of objects into a table; absent columns get defaults.
 INSERTS = {
@@ -28,12 +28,16 @@ INSERTS = {
     """,
     "nodes": """
         insert into aiq.nodes (
-            id, entity_type, claimed_kind, soft_name, summary, handle_number, retired_at
+            id, entity_type, claimed_kind, soft_name, summary, handle_number, retired_at,
+            org_id, visibility, owner_id
         )
-        select id, entity_type, claimed_kind, soft_name, summary, handle_number, retired_at
+        select
+            id, entity_type, claimed_kind, soft_name, summary, handle_number, retired_at,
+            org_id, coalesce(visibility, 'org'), owner_id
         from jsonb_to_recordset(%s) as r (
             id bigint, entity_type text, claimed_kind text, soft_name text, summary text,
-            handle_number bigint, retired_at timestamptz
+            handle_number bigint, retired_at timestamptz, org_id uuid, visibility text,
+            owner_id uuid
         )
     """,
     "keys": """
@@ -42,14 +46,22 @@ INSERTS = {
         from jsonb_to_recordset(%s) as r (node_id bigint, key text, kind text, is_name boolean)
     """,
     "edges": """
-        insert into aiq.edges (id, src_id, dst_id, relation, weight, valid_from, valid_to)
+        insert into aiq.edges (
+            id, src_id, dst_id, relation, weight, valid_from, valid_to, org_id, visibility, owner_id
+        )
         select
             id, src_id, dst_id, relation, weight,
-            coalesce(valid_from, '-infinity'), valid_to
+            coalesce(valid_from, '-infinity'), valid_to,
+            org_id, coalesce(visibility, 'org'), owner_id
         from jsonb_to_recordset(%s) as r (
             id bigint, src_id bigint, dst_id bigint, relation text, weight real,
-            valid_from timestamptz, valid_to timestamptz
+            valid_from timestamptz, valid_to timestamptz, org_id uuid, visibility text,
+            owner_id uuid
         )
+    """,
+    "distinct": """
+        insert into aiq.distinct_nodes (node_a, node_b)
+        select node_a, node_b from jsonb_to_recordset(%s) as r (node_a bigint, node_b bigint)
     """,
     "verdicts": """
         insert into aiq.link_verdicts (node_a, node_b, confidence, reason)

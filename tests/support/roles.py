@@ -1,0 +1,96 @@
+"""What callers may touch, read from the catalogue, so that nothing new is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker")
+
+# Everything in our schemas but what an extension put there.
+RELATIONS = """
+select n.nspname || '.' || quote_ident(c.relname), c.relkind::text
+from pg_class as c
+join pg_namespace as n on n.oid = c.relnamespace
+where
+    n.nspname in ('aiq', 'rbac') and c.relkind = any (%s)
+    and not exists (
+        select from pg_depend as d
+        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'
+    )
+order by 1
+"""
+FUNCTIONS = """
+select p.oid::regprocedure::text
+from pg_proc as p
+join pg_namespace as n on n.oid = p.pronamespace
+join pg_language as l on l.oid = p.prolang
+where
+    n.nspname in ('aiq', 'rbac') and {condition}
+    and not exists (
+        select from pg_depend as d
+        where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+    )
+order by 1
+"""
+
+# A call of each function that callers may execute and that reads rows.
+CALLS = {
+    "iterated_join": "select * from aiq.iterated_join('nobody', 'vessel')",
+    "iterated_join_plpython": "select * from aiq.iterated_join_plpython("
+    "'NL-2231', 'vessel', 1, '{edge}', 0.6::real, 1, 1, null, null, 1)",
+    "iterated_join_trace": "select aiq.iterated_join_trace('nobody', 'vessel')",
+    "iterated_join_trace_plpython": "select * from aiq.iterated_join_trace_plpython("
+    "'NL-2231', 'vessel', 1, '{edge}', 0.6::real, 1, 1, null, null, 1)",
+    "walk": "select * from aiq.walk('nobody')",
+    "walk_plpython": "select * from aiq.walk_plpython('NL-2231', 1, null, 1, 1, null)",
+    "lookup": "select * from aiq.lookup('{nobody}')",
+    "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
+    "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
+    "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
+}
+# And each that reads none.
+HELPERS = {"fold_key", "name_similarity", "refuse", "caller_audiences"}
+
+# And each by which a table's owner asks for it to be registered: here, by another.
+REQUESTS = {
+    "register_entity_table": "select aiq.register_entity_table('port', 'harbour.ports', 'name')",
+    "unregister_entity_table": "select aiq.unregister_entity_table('port', 'harbour.ports')",
+    "rebuild": "select aiq.rebuild('port')",
+    "bulk": "select aiq.bulk('harbour.ports', true)",
+    "register_link_table": "select aiq.register_link_table("
+    "'harbour.competitors', 'competes_with', 'operator', 'operator', 'operator_id',"
+    " 'competitor_id')",
+    "unregister_link_table": "select aiq.unregister_link_table("
+    "'harbour.competitors', 'competes_with')",
+    "rebuild_links": "select aiq.rebuild_links('harbour.competitors')",
+    "request_registration": "select aiq.request_registration("
+    """'unregister_entity', 'harbour.ports', '{"entity_type": "port"}')""",
+}
+
+
+def relations(connection: psycopg.Connection[Any], kinds: str) -> list[str]:
+    """The relations of those kinds (`r`, `p`, `v`, `S`…) in our schemas."""
+    return [row[0] for row in connection.execute(RELATIONS, [list(kinds)])]
+
+
+def functions(connection: psycopg.Connection[Any], condition: str = "true") -> list[str]:
+    """The functions in our schemas for which a condition on `p` (pg_proc) holds."""
+    return [row[0] for row in connection.execute(FUNCTIONS.format(condition=condition).encode())]
+
+
+def bare(signature: str) -> str:
+    """The name of a function, without its schema and arguments."""
+    return signature.partition("(")[0].rpartition(".")[2]
+
+
+def refused(connection: psycopg.Connection[Any], statement: str) -> tuple[str, str, str]:
+    """Run a statement that must fail; return SQLSTATE, sentence and hint."""
+    try:
+        with connection.transaction():
+            connection.execute(statement.encode())
+    except psycopg.Error as error:
+        diag = error.diag
+        return error.sqlstate or "", diag.message_primary or "", diag.message_hint or ""
+    raise AssertionError(f"not refused: {statement}")
