@@ -438,7 +438,7 @@ class TestPool:
         with ConnectionPool(judged_dsn, min_size=1, max_size=1, open=True) as pool:
             yield pool
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def expected(self, judged_dsn):
         """What each tenant is answered on a connection of their own."""
         found = {}
