@@ -31,6 +31,7 @@ from testcontainers.core.wait_strategies import WaitStrategy
 import docker
 from graphalgo.cluster import docker_image, servers
 from graphalgo.install import install
+from graphalgo.loading import load_harbour
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = (17, 18, 15)
@@ -173,6 +174,16 @@ def empty_server_dsn(server: ServerContainer) -> str:
         connection.execute("create database without_data")
     install(server.dsn("without_data"))
     return server.dsn("without_data")
+
+
+@pytest.fixture(scope="session")
+def tenants_server_dsn(server: ServerContainer) -> str:
+    """A superuser's DSN for a database with the sample's rows by tenant, on each version."""
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("create database with_tenants")
+    install(server.dsn("with_tenants"))
+    load_harbour(server.dsn("with_tenants"), scoped=True)
+    return server.dsn("with_tenants")
 
 
 @pytest.fixture

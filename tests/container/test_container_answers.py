@@ -16,6 +16,7 @@ from tests.support import harbour
 from tests.support.agreement import check_agreement
 from tests.support.engine import Bound
 from tests.support.server import ServerFunctions
+from tests.support.tenants import check_tenants
 
 REFUSALS = (GraphAlgoError, psycopg.Error)
 
@@ -60,3 +61,16 @@ def test_stores_agree_row_for_row(
     empty_connection: psycopg.Connection[Any], data: st.DataObject
 ) -> None:
     check_agreement(empty_connection, data)
+
+
+def test_each_tenant_is_answered_as_written(tenants_server_dsn: str) -> None:
+    cases = sum(len(harbour.EXPECTED[kind]) for kind in harbour.KINDS)
+    assert harbour.check_tenants(tenants_server_dsn) == 2 * cases
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_answers_are_those_of_the_visible_graph(
+    empty_connection: psycopg.Connection[Any], data: st.DataObject
+) -> None:
+    check_tenants(empty_connection, data)
