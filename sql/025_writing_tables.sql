@@ -88,7 +88,7 @@ create or replace view aiq.distinct_nodes_api with (security_barrier) as
         and exists (select from aiq.nodes as b where b.id = d.node_b);
 alter view aiq.distinct_nodes_api owner to aiq_owner;
 comment on view aiq.distinct_nodes_api is
-    'The pairs of nodes, the lower id first, that are known not to be the same and of which both can be seen';
+    'The pairs of nodes, the lower id first, that are known not to be the same and of which both can be seen, retired ones too';
 
 create or replace view aiq.edge_assertions_api with (security_barrier) as
     select a.edge_id, a.memory, a.agent, a.stated_from, a.weight, a.asserted_at
