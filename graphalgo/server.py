@@ -81,14 +81,22 @@ def _run(
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:
         # What the server said: a number for its SQLSTATE, detail, hint and more.
-        _, detail, hint, *_ = error.spidata
+        number, detail, hint, *_ = error.spidata
         refusal = {
-            "sqlstate": error.sqlstate,
+            "sqlstate": _sqlstate(number),
             "message": str(error),
             "detail": detail,
             "hint": hint,
         }
     return None, _json(refusal)
+
+
+def _sqlstate(number: int) -> str:
+    """Return the five characters that the server packs into a number, six bits each.
+
+    Only errors that have a condition name carry them as text, too.
+    """
+    return "".join(chr(ord("0") + (number >> 6 * place & 63)) for place in range(5))
 
 
 def _json(value: Any) -> str:

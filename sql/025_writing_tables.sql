@@ -84,8 +84,8 @@ create or replace view aiq.distinct_nodes_api with (security_barrier) as
     from aiq.distinct_nodes as d
     where
         (select rbac.caller_audiences()) is not null
-        and exists (select from aiq.nodes as a where a.id = d.node_a)
-        and exists (select from aiq.nodes as b where b.id = d.node_b);
+        and (select true from aiq.nodes as a where a.id = d.node_a)
+        and (select true from aiq.nodes as b where b.id = d.node_b);
 alter view aiq.distinct_nodes_api owner to aiq_owner;
 comment on view aiq.distinct_nodes_api is
     'The pairs of nodes, the lower id first, that are known not to be the same and of which both can be seen, retired ones too';
@@ -95,7 +95,7 @@ create or replace view aiq.edge_assertions_api with (security_barrier) as
     from aiq.edge_assertions as a
     where
         (select rbac.caller_audiences()) is not null
-        and exists (select from aiq.edges as e where e.id = a.edge_id);
+        and (select true from aiq.edges as e where e.id = a.edge_id);
 alter view aiq.edge_assertions_api owner to aiq_owner;
 comment on view aiq.edge_assertions_api is 'The memories that have asserted the edges that can be seen';
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from graphalgo.cli.console import messages
-from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 from graphalgo.rendering.text import visible
 
 EXIT_REFUSED = 2
@@ -29,6 +29,15 @@ class RefusingGroup(TyperGroup):
             return super().invoke(ctx)
         except GraphAlgoError as error:
             refuse(error)
+        except UnicodeEncodeError:
+            refuse(
+                InvalidValue(
+                    "an argument holds bytes that are no text",
+                    "Write it in UTF-8, or in the encoding of the terminal.",
+                )
+            )
+        except OSError as error:
+            refuse(_of_system(error))
         except Exception as error:
             # psycopg is there if it was used; it is not imported just to ask.
             psycopg = sys.modules.get("psycopg")
@@ -36,6 +45,14 @@ class RefusingGroup(TyperGroup):
                 raise
             refuse(from_server(error))
         raise typer.Exit(EXIT_REFUSED)
+
+
+def _of_system(error: OSError) -> GraphAlgoError:
+    """Turn an error of a file or a stream into one of ours; a pipe may just be closed."""
+    if isinstance(error, BrokenPipeError):
+        raise error
+    what = f'"{error.filename}": ' if error.filename else ""
+    return InvalidValue(f"{what}{error.strerror or error}", "Look at the file and its disk.")
 
 
 def refuse(error: GraphAlgoError) -> None:

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from graphalgo.cli.callers import read_claims, speak_as
 from graphalgo.cli.options import DSN_VARIABLE
+from graphalgo.engine.arguments import (
+    MAX_BUDGET,
+    MAX_DEGREE_CAP,
+    MAX_DEPTH,
+    MAX_INTEGER,
+    MAX_ROUNDS,
+    whole_number,
+)
 from graphalgo.engine.errors import InvalidValue, MissingSetting
 
 if TYPE_CHECKING:
@@ -62,6 +70,15 @@ select
     pg_catalog.to_regclass('aiq.node_keys') is not null,
     pg_catalog.to_regproc('aiq.iterated_join') is not null
 """
+
+
+# The greatest values that the SQL functions take, by argument.
+_MOST = {
+    "max_rounds": MAX_ROUNDS,
+    "depth": MAX_DEPTH,
+    "budget": MAX_BUDGET,
+    "degree_cap": MAX_DEGREE_CAP,
+}
 
 
 class Source(Protocol):
@@ -147,8 +164,16 @@ class ServerSource:
     def _rows(self, statement: str, arguments: Mapping[str, Any]) -> list[Row]:
         from psycopg.rows import dict_row
 
+        _require_whole_numbers(arguments)
         with self.connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(statement, arguments).fetchall()
+
+
+def _require_whole_numbers(arguments: Mapping[str, Any]) -> None:
+    """Refuse a number that no `int` of the SQL functions can hold, in the engine's words."""
+    for name, value in arguments.items():
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
+            whole_number(f"p_{name}", value, 1, _MOST.get(name, MAX_INTEGER), 1)
 
 
 @contextmanager

@@ -24,6 +24,8 @@ MAX_ROUNDS = 5
 MAX_DEPTH = 5
 MAX_BUDGET = 100_000
 MAX_DEGREE_CAP = 100_000
+# How much of what a caller wrote a message repeats.
+SHOWN_LENGTH = 200
 # The greatest value of the SQL functions' `int`.
 MAX_INTEGER = 2_147_483_647
 
@@ -41,7 +43,8 @@ def whole_number(name: str, value: Any, low: int, high: int, example: int) -> in
         )
     if not low <= value <= high:
         raise InvalidValue(
-            f"{name} is {value}, but must be {_range(low, high)}", _write(name, example)
+            f"{name} is {value}, but must be {_range(low, high, value > high)}",
+            _write(name, example),
         )
     return value
 
@@ -86,7 +89,7 @@ def link_kinds(value: Any) -> tuple[str, ...]:
         raise InvalidValue("p_links is empty, but must name at least one link kind", hint)
     for kind in asked:
         if kind not in LINK_KINDS:
-            raise InvalidValue(f'p_links holds "{kind}", which is not a link kind', hint)
+            raise InvalidValue(f"p_links holds {shown(kind)}, which is not a link kind", hint)
     return tuple(kind for kind in LINK_KINDS if kind in asked)
 
 
@@ -96,7 +99,7 @@ def declared_type(value: Any, entity_types: Sequence[tuple[str, str]]) -> str:
     name = text("p_target_type", value, _one_of("entity types", names))
     if name not in names:
         raise UnknownName(
-            f'p_target_type is "{name}", which is not a registered entity type',
+            f"p_target_type is {shown(name)}, which is not a registered entity type",
             _near_hint(name, names, "entity types"),
         )
     return name
@@ -107,9 +110,8 @@ def declared_relation(name: str, value: Any, declared: Sequence[str]) -> str:
     relation = text(name, value, _one_of("relations", declared))
     if relation not in declared:
         raise UnknownName(
-            f'{name} holds "{relation}", which is not a declared relation'
-            if name == "p_relations"
-            else f'{name} is "{relation}", which is not a declared relation',
+            f"{name} {'holds' if name == 'p_relations' else 'is'} {shown(relation)}, "
+            "which is not a declared relation",
             _near_hint(relation, declared, "relations"),
         )
     return relation
@@ -139,6 +141,11 @@ def near_spellings(name: str, vocabulary: Sequence[str], limit: int = 3) -> list
         if score >= 0.3:
             scored.append((-score, word))
     return [word for _, word in sorted(scored)[:limit]]
+
+
+def shown(written: str) -> str:
+    """Return what a caller wrote in double quotes, cut where it is very long."""
+    return f'"{written}"' if len(written) <= SHOWN_LENGTH else f'"{written[:SHOWN_LENGTH]}…"'
 
 
 def quoted(words: Sequence[str]) -> str:
@@ -177,8 +184,8 @@ def _texts(name: str, value: Any, hint: str) -> list[str]:
     return [text(f"an element of {name}", element, hint) for element in value]
 
 
-def _range(low: int, high: int) -> str:
-    return f"at least {low}" if high == MAX_INTEGER else f"from {low} to {high}"
+def _range(low: int, high: int, above: bool = False) -> str:
+    return f"at least {low}" if high == MAX_INTEGER and not above else f"from {low} to {high}"
 
 
 def _write(name: str, example: object) -> str:

@@ -40,7 +40,7 @@ def fold_key(text: str) -> str:
     """
     if "\0" in text:
         raise InvalidValue(
-            f"the key {text!r} holds the character NUL, which cannot be stored",
+            f"the key {text[:200]!r} holds the character NUL, which cannot be stored",
             "Leave the character out.",
         )
     # Within ASCII, Python's own lower() and split() have never changed and
@@ -52,7 +52,7 @@ def fold_key(text: str) -> str:
         folded.encode()
     except UnicodeEncodeError:
         raise InvalidValue(
-            f"the key {text!r} holds half of a surrogate pair, which is no character",
+            f"the key {text[:200]!r} holds half of a surrogate pair, which is no character",
             "Decode the text as UTF-8 or UTF-16 before it is used as a key.",
         ) from None
     return " ".join([word for word in folded.split(" ") if word])

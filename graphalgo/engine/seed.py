@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphalgo.engine.arguments import quoted, text
+from graphalgo.engine.arguments import quoted, shown, text
 from graphalgo.engine.errors import Ambiguous, InvalidValue, NotFound
 from graphalgo.engine.folding import fold_key
 
@@ -65,7 +65,7 @@ def resolve_seed(store: Store, name: str, value: Any, as_of: Moment | None = Non
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(f'no node is found by "{written}"', _near_hint(store, key))
+        raise NotFound(f"no node is found by {shown(written)}", _near_hint(store, key))
     raise _ambiguous(store, written, found)
 
 
@@ -105,6 +105,6 @@ def _ambiguous(store: Store, written: str, found: list[int]) -> Ambiguous:
     handles = ", ".join(infos[node][0] for node in named)
     count = f"more than {NAMED_CANDIDATES}" if len(found) > NAMED_CANDIDATES else str(len(found))
     return Ambiguous(
-        f'"{written}" names {count} nodes: {handles}',
+        f"{shown(written)} names {count} nodes: {handles}",
         "Write the handle of the one you mean.",
     )

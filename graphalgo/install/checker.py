@@ -30,6 +30,27 @@ where
     and pg_catalog.pg_get_userbyid(c.relowner) <> %s
 order by 1
 """
+# Functions that run with their owner's rights, and those in an untrusted language.
+_WRONG_FUNCTION_OWNERS = """
+select p.oid::regprocedure::text, pg_catalog.pg_get_userbyid(p.proowner)
+from pg_catalog.pg_proc as p
+join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
+join pg_catalog.pg_language as l on l.oid = p.prolang
+where
+    n.nspname in ('aiq', 'rbac') and (p.prosecdef or l.lanname = 'plpython3u')
+    and pg_catalog.pg_get_userbyid(p.proowner) <> all (%s)
+order by 1
+"""
+_OPEN_ROWS = """
+select c.oid::regclass::text, not c.relrowsecurity
+from pg_catalog.pg_class as c
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where
+    n.nspname in ('aiq', 'rbac') and c.relkind in ('r', 'p')
+    and not (c.relrowsecurity and c.relforcerowsecurity)
+    and exists (select from pg_catalog.pg_policy as p where p.polrelid = c.oid)
+order by 1
+"""
 _INVALID_INDEXES = """
 select x.indexrelid::regclass::text
 from pg_catalog.pg_index as x
@@ -127,10 +148,10 @@ class _Check:
     meta: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Iterator[Finding]:
-        old = server.too_old(self.connection)
-        if old is not None:
-            yield Finding("server", False, old.message, old.remedy)
-            return
+        for obstacle in (server.too_old(self.connection), server.not_utf8(self.connection)):
+            if obstacle is not None:
+                yield Finding("server", False, obstacle.message, obstacle.remedy)
+                return
         text = f"PostgreSQL {server.version_text(self.connection)} answers"
         newer = server.newer_than_known(self.connection)
         yield Finding("server", True, text if newer is None else f"{text}; {newer}")
@@ -141,6 +162,7 @@ class _Check:
             ("roles", self._roles),
             ("objects", self._objects),
             ("owners", self._owners),
+            ("row security", self._row_security),
             ("indexes", self._indexes),
             ("grants", self._grants),
             ("registrations", self._registrations),
@@ -274,8 +296,24 @@ class _Check:
             message = f"{relation} belongs to {owner}, not to {roles.OWNER}"
             statement = f"alter table {relation} owner to {roles.OWNER};"
             yield Finding("owners", False, message, self._psql(statement))
-        if not wrong:
+        ours = [roles.OWNER, roles.ENGINE]
+        functions = self.connection.execute(_WRONG_FUNCTION_OWNERS, (ours,)).fetchall()
+        for function, owner in functions:
+            message = f"function {function} belongs to {owner}, to neither {' nor '.join(ours)}"
+            yield Finding("owners", False, message, self._install)
+        if not wrong and not functions:
             yield Finding("owners", True, f"all tables and views belong to {roles.OWNER}")
+
+    def _row_security(self) -> Iterator[Finding]:
+        if not has_books(self.connection):
+            return
+        tables = self.connection.execute(_OPEN_ROWS).fetchall()
+        for table, off in tables:
+            message = f"row security of {table} is {'off' if off else 'not forced on its owner'}"
+            statement = f"alter table {table} enable row level security, force row level security;"
+            yield Finding("row security", False, message, self._psql(statement))
+        if not tables:
+            yield Finding("row security", True, "row security holds wherever there are policies")
 
     def _indexes(self) -> Iterator[Finding]:
         if not has_books(self.connection):

@@ -194,9 +194,9 @@ class _Installation:
         self.report = InstallReport(plpython=plpython)
 
     def run(self, connection: Connection) -> InstallReport:
-        old = server.too_old(connection)
-        if old is not None:
-            raise old.error()
+        for obstacle in (server.too_old(connection), server.not_utf8(connection)):
+            if obstacle is not None:
+                raise obstacle.error()
         self.report.server_version = server.version_text(connection)
         self._warn(server.newer_than_known(connection))
         with connection.transaction():

@@ -103,6 +103,18 @@ left join pg_catalog.pg_depend as d
 order by 4
 """
 
+# What registering puts on tables of others. Nobody but the engine may execute the function.
+_STEP_TRIGGERS = "graphalgo_(insert|update|delete|truncate)"
+_STEPPING = """
+select i.type, i.identity
+from pg_catalog.pg_trigger as t
+join pg_catalog.pg_proc as p on p.oid = t.tgfoid
+join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
+cross join lateral
+    pg_catalog.pg_identify_object('pg_catalog.pg_trigger'::regclass, t.oid, 0) as i
+where n.nspname = 'aiq' and p.proname = 'keep_in_step' and t.tgname ~ %s
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseObject:
@@ -165,10 +177,18 @@ def schemas_there(connection: Connection) -> list[str]:
 
 
 def recorded_entries(connection: Connection) -> set[Entry]:
-    """Read what is recorded as made by an installation; nothing where there is none."""
+    """Read what is recorded as made by an installation; nothing where there is none.
+
+    The triggers on registered tables are looked up as they are now: their owner may
+    have renamed, moved or dropped the table since they were put there.
+    """
     if not has_books(connection):
         return set()
-    rows = connection.execute("select kind, name from aiq.installed_objects").fetchall()
+    rows = connection.execute(
+        "select kind, name from aiq.installed_objects where not (kind = 'trigger' and name ~ %s)",
+        (rf"^{_STEP_TRIGGERS} on ",),
+    ).fetchall()
+    rows += connection.execute(_STEPPING.encode(), (rf"^{_STEP_TRIGGERS}$",)).fetchall()
     return {(row[0], row[1]) for row in rows}
 
 

@@ -27,6 +27,37 @@ _MAY_NOT_BYPASS = (OWNER, ANONYMOUS, CALLER)
 _MAY_NOT_BE_MEMBER = ((OWNER, ENGINE), (CALLER, ENGINE), (ANONYMOUS, ENGINE), (CALLER, OWNER))
 _CONSEQUENCE = "row security would not hold for anyone who reads its views"
 
+_HELD = """
+with granted (classid, objid) as (
+    select s.classid, s.objid
+    from pg_catalog.pg_shdepend as s
+    join pg_catalog.pg_database as d on d.oid = s.dbid
+    where
+        d.datname = pg_catalog.current_database() and s.deptype = 'a'
+        and s.refclassid = 'pg_catalog.pg_authid'::regclass
+        and s.refobjid = pg_catalog.to_regrole(%(role)s)
+)
+select distinct
+    case c.relkind when 'S' then 'sequence ' else 'table ' end
+    || pg_catalog.format('%%I.%%I', n.nspname, c.relname) as name
+from granted as g
+join pg_catalog.pg_class as c on g.classid = 'pg_catalog.pg_class'::regclass and c.oid = g.objid
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where
+    n.nspname not in ('aiq', 'rbac')
+    and (
+        %(tables)s::text[] is null
+        or pg_catalog.format('%%I.%%I', n.nspname, c.relname) = any (%(tables)s::text[])
+    )
+union all
+select 'schema ' || pg_catalog.quote_ident(n.nspname)
+from granted as g
+join pg_catalog.pg_namespace as n
+    on g.classid = 'pg_catalog.pg_namespace'::regclass and n.oid = g.objid
+where n.nspname not in ('aiq', 'rbac') and %(tables)s::text[] is null
+order by 1
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -201,6 +232,36 @@ def other_databases(connection: Connection) -> list[str]:
         (OWNER,),
     ).fetchall()
     return [row[0] for row in rows]
+
+
+def take_back(connection: Connection, name: str, tables: Sequence[str] | None) -> list[str]:
+    """Revoke what a role was granted on tables and schemas that are not ours.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        A superuser's, inside a transaction. What others granted, another user cannot
+        revoke: that is left.
+    name : str
+        One of our roles.
+    tables : sequence of str, optional
+        The only relations to look at; None looks at all of them and at schemas.
+
+    Returns
+    -------
+    list of str
+        On what the role has been granted something, such as ``table public.mine``.
+    """
+    taken = []
+    for what in connection.execute(_HELD, {"role": name, "tables": tables}).fetchall():
+        statement = f"revoke all on {what[0]} from {{}}"
+        try:
+            with connection.transaction():
+                connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
+        except psycopg.errors.InsufficientPrivilege:
+            continue
+        taken.append(what[0])
+    return taken
 
 
 def drop(connection: Connection, name: str) -> str | None:

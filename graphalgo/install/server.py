@@ -120,6 +120,18 @@ def too_old(connection: Connection) -> Problem | None:
     )
 
 
+def not_utf8(connection: Connection) -> Problem | None:
+    """Look whether the database cannot hold every character."""
+    encoding = one(connection, "select pg_catalog.getdatabaseencoding()")
+    if encoding == "UTF8":
+        return None
+    return Problem(
+        f"the database's encoding is {encoding}, but UTF8 is needed",
+        "Make a database with it: create database NAME encoding 'UTF8' template template0;",
+        "0A000",
+    )
+
+
 def newer_than_known(connection: Connection) -> str | None:
     """Say so if the server is newer than any that this version was tried on."""
     if major(connection) <= NEWEST_MAJOR:

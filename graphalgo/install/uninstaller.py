@@ -40,6 +40,16 @@ select exists (
     where n.nspname = 'aiq' and l.lanname = 'plpython3u'
 )
 """
+_REGISTERED = """
+select distinct pg_catalog.format('%I.%I', n.nspname, c.relname)
+from pg_catalog.pg_trigger as t
+join pg_catalog.pg_proc as p on p.oid = t.tgfoid
+join pg_catalog.pg_namespace as f on f.oid = p.pronamespace
+join pg_catalog.pg_class as c on c.oid = t.tgrelid
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where f.nspname = 'aiq' and p.proname = 'keep_in_step'
+order by 1
+"""
 # These go with their table.
 _PARTS = ("index", "policy", "rule", "default value", "table constraint")
 
@@ -53,7 +63,7 @@ class UninstallReport:
     found : bool
         Whether graphalgo was installed in the database at all.
     removed : list of str
-        Schemas, extensions and roles that are gone.
+        Schemas, extensions, roles and triggers on registered tables that are gone.
     left : list of str
         What graphalgo made but something else needs now, and what that is.
     """
@@ -108,12 +118,14 @@ class _Removal:
         plpython = bool(one(self.connection, _PLPYTHON))
         require_power(self.connection, "uninstall", plpython=plpython)
         with roles.borrowed(self.connection):
+            registered = self._lock_registered()
             recorded = recorded_entries(self.connection)
             self._lock(recorded)
             ours = self._removable(recorded)
             for name in _names(recorded, GRANT):
                 self.connection.execute(f"revoke {name}".encode())
             self._drop_schemas(recorded, ours)
+            self._close_tables(registered, made=(ROLE, roles.ENGINE) in recorded)
         for name in _names(recorded, EXTENSION):
             self._tell(f"extension {name}", self._drop_extension(name))
         others = roles.other_databases(self.connection)
@@ -121,6 +133,26 @@ class _Removal:
         for name in _names(recorded, ROLE):
             self._tell(f"role {name}", used if others else roles.drop(self.connection, name))
         return self.report
+
+    def _lock_registered(self) -> list[str]:
+        """Make those who write registered tables wait, and name the tables.
+
+        First, since a writer takes its table before the graph, too.
+        """
+        tables = [row[0] for row in self.connection.execute(_REGISTERED).fetchall()]
+        for table in tables:
+            self.connection.execute(f"lock table only {table} in access exclusive mode".encode())
+        return tables
+
+    def _close_tables(self, registered: list[str], *, made: bool) -> None:
+        """Take back what registering has granted the engine on tables of others.
+
+        Of an engine of our own making, everything: it is of use to nobody else.
+        """
+        for what in roles.take_back(self.connection, roles.ENGINE, None if made else registered):
+            self.tell(f"took back what {roles.ENGINE} was granted on {what}")
+        for table in registered:
+            self._tell(f"triggers on {table}", None)
 
     def _lock(self, recorded: set[Entry]) -> None:
         """Keep others from making something that depends on ours while it is removed."""

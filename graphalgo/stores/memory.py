@@ -329,7 +329,7 @@ class MemoryStore:
         path = Path(source)
         try:
             graph = loads(path.read_text(encoding="utf-8"))
-        except (JSONDecodeError, UnicodeDecodeError) as error:
+        except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValue(
                 f"{path} is not JSON: {error}", "Give a file with one JSON object."
             ) from error

@@ -350,10 +350,10 @@ best as (
     join alike as a on a.name = g.key
     where
         a.node_id <> g.id
-        and not exists (
-            select from aiq.distinct_nodes_api as d
+        and (
+            select true from aiq.distinct_nodes_api as d
             where d.node_a = least(g.id, a.node_id) and d.node_b = greatest(g.id, a.node_id)
-        )
+        ) is null
     group by g.number, g.id, a.node_id
 ),
 placed as (
@@ -391,7 +391,10 @@ order by p.number
 DISTINCT_PAIRS = """
 select p.number
 from unnest($1, $2) with ordinality as p (node_a, node_b, number)
-join aiq.distinct_nodes_api as d on d.node_a = p.node_a and d.node_b = p.node_b
+where (
+    select true from aiq.distinct_nodes_api as d
+    where d.node_a = p.node_a and d.node_b = p.node_b
+)
 """
 
 JUDGE_SETTING = "select current_setting('percolate.link_judge', true) as judge"

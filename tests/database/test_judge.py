@@ -167,6 +167,22 @@ class TestCalled:
             join(algorithms)
         assert caught.value.sqlstate == "22012"
 
+    @pytest.mark.parametrize("state", ["PT404", "AB123", "P0001", "ZZ999"])
+    def test_a_judge_s_own_sqlstate_and_words_reach_the_caller(self, connection, algorithms, state):
+        connection.execute(f"""
+            create function judges.j(p_nodes bigint[]) {SHAPE} language plpgsql as $$
+            begin
+                raise exception using
+                    errcode = '{state}', message = 'no verdict', hint = 'ask again';
+            end $$
+        """)
+        use(connection, "judges.j")
+        with pytest.raises(psycopg.Error) as caught, connection.transaction():
+            join(algorithms)
+        assert caught.value.sqlstate == state
+        assert caught.value.diag.message_primary == "no verdict"
+        assert caught.value.diag.message_hint == "ask again"
+
     def test_a_judge_may_be_written_in_many_ways(self, connection, algorithms):
         connection.execute(
             """

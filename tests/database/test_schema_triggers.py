@@ -345,3 +345,21 @@ def test_web_anon_may_not_even_look(connection):
     for statement in ("select * from aiq.nodes_api", "select * from aiq.walk('T-1')"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(statement)
+
+
+class TestOnUpdate:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "update aiq.edges set relation = 'owns' where id = 1",
+            "update aiq.edges set src_id = 2, dst_id = 1 where id = 1",
+            "update aiq.node_keys set node_id = 2 where node_id = 1",
+        ],
+    )
+    def test_what_a_row_is_about_does_not_change(self, connection, change):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="do not change"):
+            connection.execute(change)
+
+    def test_the_rest_of_a_row_may_change(self, connection):
+        connection.execute("update aiq.edges set weight = 0.5, relation = relation where id = 1")
+        connection.execute("update aiq.node_keys set kind = 'short' where node_id = 1")

@@ -105,3 +105,14 @@ def test_a_similarity_that_no_real_holds_is_out_of_range(value):
 def test_a_moment_that_is_none_is_refused(moment):
     with pytest.raises(errors.InvalidValue, match="is not a moment"):
         Building().things(1).bound().walk("T-1", as_of=moment)
+
+
+def test_a_limit_beyond_every_integer_is_told_its_range():
+    with pytest.raises(errors.InvalidValue, match="must be from 1 to 2147483647"):
+        Building().things(1).join("T-1", limit=2**31)
+
+
+def test_a_message_repeats_only_the_beginning_of_a_very_long_text():
+    with pytest.raises(errors.NotFound) as caught:
+        Building().things(1).join("x" * 1_000_000)
+    assert len(caught.value.message) < 300

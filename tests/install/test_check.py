@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import psycopg
@@ -28,9 +29,9 @@ def wrong(dsn: str) -> list[Finding]:
 def mend(dsn: str, finding: Finding) -> None:
     """Run the SQL of a remedy, as psql would."""
     assert finding.remedy is not None
-    command, _, statement = finding.remedy.partition(" -c ")
-    assert command.startswith("psql '")
-    execute(dsn, statement.strip("'"))
+    program, _, option, statement = shlex.split(finding.remedy)
+    assert (program, option) == ("psql", "-c")
+    execute(dsn, statement)
 
 
 def test_all_is_well_after_installing(database: str) -> None:
@@ -119,6 +120,13 @@ def test_a_role_that_gets_round_row_security_is_told_and_mended(
         "grant select on aiq.edges to authenticated",
         "grant select on aiq.edges to public",
         "grant execute on function aiq.similar_name_candidates(text[], real) to public",
+        "grant select on rbac.org_members to authenticated",
+        "grant insert on aiq.entity_tables to web_anon",
+        "grant execute on function aiq.upsert_graph(jsonb, jsonb) to public",
+        "grant execute on function rbac.caller_audiences() to public",
+        "alter table aiq.edges disable row level security",
+        "alter table aiq.node_keys no force row level security",
+        "alter table aiq.distinct_nodes disable row level security, no force row level security",
         "update pg_index set indisvalid = false"
         " where indexrelid = 'aiq.edges_out_strongest'::regclass",
     ],
@@ -132,11 +140,36 @@ def test_what_has_been_changed_by_hand_is_told_and_mended(database: str, stateme
 
 
 @pytest.mark.parametrize(
+    "function",
+    [
+        "aiq.keep_in_step()",
+        "aiq.walk_plpython(text,integer,text,integer,integer,timestamp with time zone)",
+    ],
+)
+def test_a_function_with_a_superusers_rights_is_told_and_installed_again(
+    database: str, function: str
+) -> None:
+    install(database)
+    execute(database, f"alter function {function} owner to postgres")
+    (finding,) = wrong(database)
+    assert finding.message == (
+        f"function {function} belongs to postgres, to neither aiq_owner nor aiq_engine"
+    )
+    install(database)
+    assert wrong(database) == []
+
+
+@pytest.mark.parametrize(
     ("statement", "gone"),
     [
         ("drop function aiq.lookup(text[], boolean, int)", "function aiq.lookup("),
         ("drop index aiq.edges_out_strongest", "index aiq.edges_out_strongest"),
         ("drop view aiq.edges_current cascade", "view aiq.edges_current"),
+        ("drop policy caller_sees on aiq.edges", "policy caller_sees on aiq.edges"),
+        (
+            "drop trigger request_2_owner on aiq.registration_requests",
+            "trigger request_2_owner on aiq.registration_requests",
+        ),
     ],
 )
 def test_what_has_been_dropped_is_told_and_installed_again(
