@@ -74,7 +74,7 @@ alter function aiq.iterated_join(
 comment on function aiq.iterated_join(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) is
-    'Walks out from one node, a round at a time, over edges, shared keys, similar names and judged links, until a round reaches nodes of the target type; says by which path';
+    'Walks out from one node, a round at a time, over edges, shared keys, similar names and judged links, until a round reaches nodes of the target type; says by which path. Arguments: p_seed, a handle, a soft node''s kind/name or a key; p_target_type, a registered entity type; p_max_rounds, 1 to 5; p_links, some of edge, shared_key, similar, judged; p_similarity, above 0 and at most 1; p_budget, 1 to 100000 candidates a round; p_degree_cap, 1 to 100000 links a node and kind; p_relations, declared relations or null for all; p_as_of, edges as they held then; p_limit, at least 1 row.';
 revoke all on function aiq.iterated_join(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) from public;
@@ -115,7 +115,7 @@ alter function aiq.iterated_join_trace(
 comment on function aiq.iterated_join_trace(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) is
-    'The account of the same iterated join: for each round the frontier, the candidates by link kind, the examined, the deferred, the nodes that the degree cap cut, and the milliseconds';
+    'The account of the same iterated join: for each round the frontier, the candidates by link kind, the examined, the deferred, the nodes that the degree cap cut, and the milliseconds. Arguments: p_seed, a handle, a soft node''s kind/name or a key; p_target_type, a registered entity type; p_max_rounds, 1 to 5; p_links, some of edge, shared_key, similar, judged; p_similarity, above 0 and at most 1; p_budget, 1 to 100000 candidates a round; p_degree_cap, 1 to 100000 links a node and kind; p_relations, declared relations or null for all; p_as_of, edges as they held then; p_limit, at least 1 row.';
 revoke all on function aiq.iterated_join_trace(
     text, text, int, text[], real, int, int, text[], timestamptz, int
 ) from public;
@@ -155,7 +155,7 @@ end
 $$;
 alter function aiq.walk(text, int, text, int, int, timestamptz) owner to aiq_owner;
 comment on function aiq.walk(text, int, text, int, int, timestamptz) is
-    'Everything within p_depth hops of a node, edges walked both ways, at most p_degree_cap strongest per node';
+    'Everything within p_depth hops of a node, edges walked both ways, at most p_degree_cap strongest per node. Arguments: p_key, a handle, a soft node''s kind/name or a key; p_depth, 1 to 5; p_relation, a declared relation or null for all, at every hop; p_degree_cap, 1 to 100000; p_limit, at least 1 row; p_as_of, edges as they held then.';
 revoke all on function aiq.walk(text, int, text, int, int, timestamptz) from public;
 grant execute on function aiq.walk(text, int, text, int, int, timestamptz)
     to authenticated, aiq_worker;
@@ -189,7 +189,7 @@ end
 $$;
 alter function aiq.lookup(text[], boolean, int) owner to aiq_owner;
 comment on function aiq.lookup(text[], boolean, int) is
-    'Nodes by key, in a cascade: canonical, then short and alias, then soft names, then (with p_fuzzy) similar names';
+    'Nodes by key, in a cascade: canonical, then short and alias, then soft names, then (with p_fuzzy) names of trigram similarity 0.3 or more. Arguments: p_keys, the keys; p_fuzzy; p_limit, at least 1 row for each key.';
 revoke all on function aiq.lookup(text[], boolean, int) from public;
 grant execute on function aiq.lookup(text[], boolean, int)
     to authenticated, aiq_worker;
