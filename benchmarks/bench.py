@@ -124,13 +124,14 @@ class Bench:
         self._graphs: dict[tuple[Any, ...], Graph] = {}
         self._databases: dict[tuple[Any, ...], str] = {}
 
-    def graph(self, kind: str, *sizes: int, history: int = 0) -> Graph:
+    def graph(self, kind: str, *sizes: int, history: int = 0, organisations: int = 0) -> Graph:
         """Give a graph by its generator's name and its sizes."""
-        key = (kind, sizes, history)
+        key = (kind, sizes, history, organisations)
         if key not in self._graphs:
             with self.progress(f"generating {kind} {sizes}", None):
                 graph = generated(kind, *sizes, seed=self.seed)
             graph.history = history
+            graph.organisations = organisations
             self._graphs[key] = graph
         return self._graphs[key]
 
@@ -140,7 +141,9 @@ class Bench:
 
     def database(self, graph: Graph) -> str:
         """Give the DSN of a database that holds the graph."""
-        key = (graph.kind, graph.node_count, graph.edge_count, graph.history)
+        key = (
+            graph.kind, graph.node_count, graph.edge_count, graph.history, graph.organisations,
+        )  # fmt: skip
         if key not in self._databases:
             with self._bar() as bar:
                 task = bar.add_task(f"loading {graph.kind} {graph.node_count:,}", total=1)

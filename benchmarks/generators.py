@@ -56,6 +56,8 @@ class Graph:
         The edges: node ids, index in `RELATIONS`, and a float32 in (0, 1].
     history : int
         How many closed periods to store before each edge's current one.
+    organisations : int
+        Of how many organisations the nodes are, by turns; 0: everyone sees them.
     """
 
     kind: str
@@ -71,6 +73,7 @@ class Graph:
     relations: np.ndarray
     weights: np.ndarray
     history: int = 0
+    organisations: int = 0
     _degrees: np.ndarray | None = field(default=None, repr=False)
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import psycopg
@@ -90,9 +91,9 @@ def load(connection: Connection, graph: Graph, report: Report) -> None:
         connection.execute("set local session_replication_role = replica")
         connection.execute("set local maintenance_work_mem = '1GB'")
         indexes = _drop_indexes(connection)
-        others = "aiq.link_verdicts, aiq.link_pair_queue"
-        connection.execute(f"truncate aiq.nodes, aiq.node_keys, aiq.edges, {others}")
+        connection.execute("truncate aiq.nodes, aiq.node_keys, aiq.edges cascade")
         _declare(connection)
+        _found(connection, graph.organisations)
         _copy_nodes(connection, graph, report)
         _copy_keys(connection, graph, report)
         _copy_edges(connection, graph, report)
@@ -137,6 +138,39 @@ def _declare(connection: Connection) -> None:
         )
 
 
+def _found(connection: Connection, organisations: int) -> None:
+    """Make the organisations and their users: 0 is a member of all, the others of one each."""
+    connection.execute("truncate rbac.org_members, rbac.users, rbac.orgs cascade")
+    with connection.cursor() as cursor:
+        for number in range(organisations):
+            org, user = organisation(number), number + 1
+            cursor.execute(
+                "insert into rbac.orgs (id, slug) values (%s, %s)", (org, f"organisation-{number}")
+            )
+            for member in (0, user):
+                identity = f"00000000-0000-0000-0000-{member:012}"
+                cursor.execute(
+                    "insert into rbac.users (id) values (%s) on conflict do nothing", (identity,)
+                )
+                cursor.execute(
+                    "insert into rbac.org_members (org_id, user_id) values (%s, %s)",
+                    (org, identity),
+                )
+
+
+def organisation(number: int) -> UUID:
+    """Give the id of an organisation."""
+    return UUID(int=(1 << 64) + number)
+
+
+def _audience(graph: Graph, name: str, nodes: np.ndarray) -> list[Column]:
+    """Make the column of the organisations of some nodes; none where everyone sees them."""
+    if not graph.organisations:
+        return []
+    ids = [organisation((node - 1) % graph.organisations) for node in range(graph.organisations)]
+    return [Column(name, np.array([i.bytes for i in ids], dtype="S16")[nodes % len(ids)], "S16")]
+
+
 def _copy_nodes(connection: Connection, graph: Graph, report: Report) -> None:
     typed = graph.node_types != SOFT
     names = np.array([name.encode() for name in ENTITY_TYPES])
@@ -147,6 +181,7 @@ def _copy_nodes(connection: Connection, graph: Graph, report: Report) -> None:
         Column("claimed_kind", SOFT_KIND.encode(), "text", ~typed),
         Column("soft_name", graph.names, "text", ~typed),
         Column("summary", summaries(graph), "text"),
+        *_audience(graph, "org_id", np.arange(1, count + 1)),
     ]
     copy_rows(connection, "nodes", columns, count, _counter(report, "nodes", count))
 
@@ -176,6 +211,7 @@ def _copy_keys(connection: Connection, graph: Graph, report: Report) -> None:
         Column("kind", kinds[kind[kept]], "text"),
         Column("is_name", is_name[kept], "u1"),
         Column("soft", soft[nodes[kept] - 1], "u1"),
+        *_audience(graph, "audience", nodes[kept]),
     ]
     count = int(kept.sum())
     copy_rows(connection, "node_keys", columns, count, _counter(report, "keys", count))
@@ -197,6 +233,8 @@ def _copy_edges(connection: Connection, graph: Graph, report: Report) -> None:
             Column("relation", relations, "text"),
             Column("weight", graph.weights, ">f4"),
             Column("valid_from", began, ">i8"),
+            *_audience(graph, "src_audience", graph.sources),
+            *_audience(graph, "dst_audience", graph.targets),
         ]
         if period < graph.history:
             columns.append(Column("valid_to", began + 9 * DAY, ">i8"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,20 @@ class Server:
             install(dsn)
         return dsn
 
+    @contextmanager
+    def scratch(self, name: str) -> Iterator[str]:
+        """Give the DSN of a new database with graphalgo and no data, dropped at the end."""
+        database = f"{PREFIX}_{name}"
+        with psycopg.connect(self.database_dsn("postgres"), autocommit=True) as connection:
+            _drop(connection, database)
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
+            try:
+                dsn = self.database_dsn(database)
+                install(dsn)
+                yield dsn
+            finally:
+                _drop(connection, database)
+
     def _fill(self, name: str, graph: Graph, report: Report) -> None:
         dsn = self.database_dsn(name)
         install(dsn)
@@ -130,6 +145,8 @@ def caller(dsn: str, timeout: str = "60s") -> Connection:
 def describe(graph: Graph) -> str:
     """Name a graph: kind, sizes, seed, history."""
     past = f", {graph.history} closed periods an edge" if graph.history else ""
+    if graph.organisations:
+        past += f", {graph.organisations} organisations"
     return (
         f"{graph.kind}, {graph.node_count} nodes, {graph.edge_count} edges, seed {graph.seed}{past}"
     )

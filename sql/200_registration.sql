@@ -350,8 +350,7 @@ as $$
         $statement$,
 known as materialized (
     select
-        p.source_pk, p.summary, p.org_id, p.visibility, p.owner_id, p.handle_number,
-        f.keys, f.kinds, f.are_names, n.id is not null as was_there,
+        p.*, n.id is not null as was_there,
         coalesce(n.id, nextval('aiq.nodes_id_seq')) as node_id,
         case p.visibility
             when 'org' then p.org_id
@@ -362,22 +361,6 @@ known as materialized (
         or (n.summary, n.org_id, n.visibility, n.owner_id, n.handle_number)
         is distinct from (p.summary, p.org_id, p.visibility, p.owner_id, p.handle_number) as differs
     from projected as p
-    cross join lateral (
-        select array_agg(k.key) as keys, array_agg(k.kind) as kinds, array_agg(k.is_name) as are_names
-        from (
-            select distinct on (w.key) w.key, g.kind, g.is_name
-            from (values %3$s) as g (rank, kind, is_name, keys)
-            cross join lateral unnest(g.keys) as u (written)
-            cross join lateral (
-                select case
-                    when u.written collate "C" ~ '^[!-~]+( [!-~]+)*$' then lower(u.written collate "C")
-                    else aiq.fold_key(u.written)
-                end offset 0
-            ) as w (key)
-            where w.key <> ''
-            order by w.key, g.rank
-        ) as k
-    ) as f
     left join lateral (
         select o.* from aiq.nodes as o
         where
@@ -385,6 +368,18 @@ known as materialized (
             and o.entity_type is not distinct from %1$L
         offset 0
     ) as n on true
+),
+stated as materialized (
+    select distinct on (f.node_id, f.key) f.node_id, f.key, f.kind, f.is_name, f.was_there, f.audience
+    from (
+        select w.*, %5$s as key
+        from (
+            %3$s
+        ) as w
+        offset 0
+    ) as f
+    where f.key <> ''
+    order by f.node_id, f.key, f.rank
 ),
 updated as (
     update aiq.nodes as n
@@ -408,31 +403,33 @@ inserted as (
 removed as (
     delete from aiq.node_keys as o
     using known as k
+    cross join lateral (
+        select array(select %5$s from unnest(%6$s) as w (written) where w.written is not null) as keys
+        offset 0
+    ) as f
     where
-        k.was_there and o.node_id = k.node_id and (k.keys is null or o.key <> all (k.keys))
+        k.was_there and o.node_id = k.node_id and o.key <> all (f.keys)
         -- A name that a promotion brought is not the source's to take away.
         and o.promoted_from is null
     returning 1
 ),
 restated as (
     update aiq.node_keys as o
-    set kind = u.kind, is_name = u.is_name, promoted_from = null, narrowed_to = null, audience = k.audience
-    from known as k
-    cross join lateral unnest(k.keys, k.kinds, k.are_names) as u (key, kind, is_name)
+    set kind = s.kind, is_name = s.is_name, promoted_from = null, narrowed_to = null, audience = s.audience
+    from stated as s
     where
-        k.was_there and o.node_id = k.node_id and o.key = u.key
-        and (o.kind, o.is_name, o.promoted_from) is distinct from (u.kind, u.is_name, null::bigint)
+        s.was_there and o.node_id = s.node_id and o.key = s.key
+        and (o.kind, o.is_name, o.promoted_from) is distinct from (s.kind, s.is_name, null::bigint)
     returning 1
 ),
 added as (
     insert into aiq.node_keys (node_id, key, kind, is_name, soft, audience)
-    select k.node_id, u.key, u.kind, u.is_name, false, k.audience
-    from known as k
-    cross join lateral unnest(k.keys, k.kinds, k.are_names) as u (key, kind, is_name)
-    where not (k.was_there and exists (
-        select from aiq.node_keys as h where h.node_id = k.node_id and h.key = u.key offset 0
+    select s.node_id, s.key, s.kind, s.is_name, false, s.audience
+    from stated as s
+    where not (s.was_there and exists (
+        select from aiq.node_keys as h where h.node_id = s.node_id and h.key = s.key offset 0
     ))
-    order by k.node_id, u.key
+    order by s.node_id, s.key
     returning 1
 ),
 gone as materialized (
@@ -463,8 +460,12 @@ select
         p_entity.entity_type, p_entity.source_table,
         (
             select string_agg(
-                format('(%s, %L, %L::boolean, p.keys_%s)', number, item ->> 'kind', item ->> 'is_name', number),
-                ', ' order by number
+                format(
+                    'select k.node_id, k.was_there, k.audience, unnest(k.keys_%1$s) as written, %1$s as rank, '
+                    '%2$L as kind, %3$L::boolean as is_name from known as k',
+                    number, item ->> 'kind', item ->> 'is_name'
+                ),
+                E'\n            union all\n            ' order by number
             )
             from jsonb_array_elements(p_entity.key_groups) with ordinality as g (item, number)
         ),
@@ -474,7 +475,15 @@ select
                 'select source_pk from aiq.nodes where source_table = %L and entity_type = %L and retired_at is null',
                 p_entity.source_table, p_entity.entity_type
             )
-        end
+        end,
+        $fold$case
+            when w.written collate "C" ~ '^[!-~]+( [!-~]+)*$' then lower(w.written collate "C")
+            else aiq.fold_key(w.written)
+        end$fold$,
+        (
+            select string_agg(format('k.keys_%s', number), ' || ' order by number)
+            from jsonb_array_elements(p_entity.key_groups) with ordinality as g (item, number)
+        )
     )
 $$;
 alter function aiq.entity_statement(aiq.entity_tables, text) owner to aiq_engine;

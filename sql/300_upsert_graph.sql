@@ -792,6 +792,7 @@ revoke all on function aiq.require_read_committed() from public;
 create or replace function aiq.upsert_graph(p_graph jsonb, p_context jsonb) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 begin
     if p_context is null or jsonb_typeof(p_context) <> 'object' then
