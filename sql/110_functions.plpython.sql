@@ -1,4 +1,6 @@
--- The algorithms as callers use them.
+-- The algorithms as callers use them. What is shown of a node is read node by node,
+-- by its id: a join could choose to read all nodes for a hundred rows, and does where
+-- the table is small or its statistics are old.
 
 create or replace function aiq.refuse(p_refusal text) returns boolean
 language plpgsql immutable strict
@@ -63,7 +65,10 @@ begin
     ) with ordinality as r (
         resolved, round, hops, node_id, score, path, deferred, examined, reason, refusal, number
     )
-    left join aiq.nodes_ever as n on n.id = r.node_id
+    left join lateral (
+        select m.handle, m.key, m.entity_type, m.summary
+        from aiq.nodes_ever as m where m.id = r.node_id limit 1
+    ) as n on true
     where r.refusal is null or aiq.refuse(r.refusal)
     order by r.number;
 end
@@ -148,7 +153,10 @@ begin
     ) with ordinality as r (
         depth, node_id, path, weight, capped, refusal, number
     )
-    left join aiq.nodes_ever as n on n.id = r.node_id
+    left join lateral (
+        select m.handle, m.key, m.entity_type, m.summary
+        from aiq.nodes_ever as m where m.id = r.node_id limit 1
+    ) as n on true
     where r.refusal is null or aiq.refuse(r.refusal)
     order by r.number;
 end
@@ -182,7 +190,10 @@ begin
     ) with ordinality as r (
         input_key, node_id, key, match_kind, score, refusal, number
     )
-    left join aiq.nodes_ever as n on n.id = r.node_id
+    left join lateral (
+        select m.handle, m.entity_type, m.summary
+        from aiq.nodes_ever as m where m.id = r.node_id limit 1
+    ) as n on true
     where r.refusal is null or aiq.refuse(r.refusal)
     order by r.number;
 end
