@@ -59,8 +59,18 @@ create table if not exists aiq.nodes (
 alter table aiq.nodes owner to aiq_owner;
 comment on table aiq.nodes is
     'Identities: a registered row (entity_type set) or a name an extractor wrote (soft: claimed_kind and soft_name set)';
+-- A CASE, not a COALESCE: under a policy the planner takes the latter for one that
+-- could leak, and would read every node of the type to find one handle.
+do $$
+begin
+    if pg_catalog.pg_get_indexdef(pg_catalog.to_regclass('aiq.nodes_handle')) like '%COALESCE%' then
+        drop index aiq.nodes_handle;
+    end if;
+end
+$$;
 create unique index if not exists nodes_handle
-    on aiq.nodes (entity_type, coalesce(handle_number, id)) where entity_type is not null;
+    on aiq.nodes (entity_type, (case when handle_number is null then id else handle_number end))
+    where entity_type is not null;
 create unique index if not exists nodes_source
     on aiq.nodes (source_table, source_pk, entity_type) where source_table is not null;
 create unique index if not exists nodes_soft

@@ -25,10 +25,10 @@ create or replace view aiq.nodes_ever as
         n.claimed_kind,
         n.soft_name,
         n.soft_key,
-        coalesce(n.handle_number, n.id) as handle_number,
+        case when n.handle_number is null then n.id else n.handle_number end as handle_number,
         case
             when n.entity_type is null then 'soft-' || n.id::text
-            else t.handle_prefix || '-' || coalesce(n.handle_number, n.id)::text
+            else t.handle_prefix || '-' || case when n.handle_number is null then n.id else n.handle_number end::text
         end as handle,
         coalesce(
             n.soft_key,

@@ -63,9 +63,9 @@ grant execute on function aiq.iterated_join_trace_plpython(
 create or replace function aiq.walk_plpython(
     p_key text, p_depth int, p_relation text, p_degree_cap int, p_limit int, p_as_of timestamptz
 ) returns table (
-    depth int, node_id bigint, path text[], weight float8, capped boolean, refusal text
+    depths text, node_ids text, paths text, weights text, capped text, refusal text
 )
-language plpython3u stable security invoker rows 100
+language plpython3u stable security invoker rows 1
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
@@ -73,7 +73,7 @@ set datestyle = 'ISO'
 as $plpython$@plpy:walk@$plpython$;
 alter function aiq.walk_plpython(text, int, text, int, int, timestamptz) owner to aiq_owner;
 comment on function aiq.walk_plpython(text, int, text, int, int, timestamptz) is
-    'What aiq.walk calls; a refusal is in its last column';
+    'What aiq.walk calls: blocks of rows, each column the text of an array; a refusal is in the last';
 revoke all on function aiq.walk_plpython(text, int, text, int, int, timestamptz) from public;
 grant execute on function aiq.walk_plpython(text, int, text, int, int, timestamptz)
     to authenticated, aiq_worker;

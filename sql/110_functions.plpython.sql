@@ -146,19 +146,21 @@ as $$
 begin
     return query
     select
-        r.depth, r.node_id, n.handle, n.key, n.entity_type, n.summary, r.path, r.weight,
-        r.capped
+        r.depth, r.node_id, n.handle, n.key, n.entity_type, n.summary, r.path::text[],
+        r.weight, r.capped
     from aiq.walk_plpython(
         p_key, p_depth, p_relation, p_degree_cap, p_limit, p_as_of
-    ) with ordinality as r (
-        depth, node_id, path, weight, capped, refusal, number
-    )
+    ) with ordinality as w (depths, node_ids, paths, weights, capped, refusal, block)
+    cross join lateral unnest(
+        w.depths::int[], w.node_ids::bigint[], w.paths::text[], w.weights::float8[],
+        w.capped::boolean[]
+    ) with ordinality as r (depth, node_id, path, weight, capped, number)
     left join lateral (
         select m.handle, m.key, m.entity_type, m.summary
         from aiq.nodes_ever as m where m.id = r.node_id limit 1
     ) as n on true
-    where r.refusal is null or aiq.refuse(r.refusal)
-    order by r.number;
+    where w.refusal is null or aiq.refuse(w.refusal)
+    order by w.block, r.number;
 end
 $$;
 alter function aiq.walk(text, int, text, int, int, timestamptz) owner to aiq_owner;

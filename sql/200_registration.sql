@@ -313,7 +313,7 @@ set source_pk = p.source_pk
 from projected as p
 where
     p.handle_number is not null
-    and n.entity_type = %1$L and coalesce(n.handle_number, n.id) = p.handle_number
+    and n.entity_type = %1$L and case when n.handle_number is null then n.id else n.handle_number end = p.handle_number
     and n.source_table = %2$L and n.source_pk <> p.source_pk
     and not exists (
         select from aiq.nodes as o
@@ -592,7 +592,7 @@ cross join lateral (select case
     when q.visibility = 'private' and q.owner_id is null then 'a private row must have an owner'
     when q.handle_number is not null and exists (
         select from aiq.nodes as n
-        where n.entity_type = %L and coalesce(n.handle_number, n.id) = q.handle_number
+        where n.entity_type = %L and case when n.handle_number is null then n.id else n.handle_number end = q.handle_number
             and (n.source_table, n.source_pk) is distinct from (%L, q.source_pk)
     ) then format('handle number %%s is another node''s', q.handle_number)
     else (
@@ -665,7 +665,7 @@ as $$
         pg_get_serial_sequence('aiq.nodes', 'id'),
         greatest(
             nextval(pg_get_serial_sequence('aiq.nodes', 'id')),
-            (select max(coalesce(n.handle_number, n.id)) from aiq.nodes as n where n.entity_type = p_entity_type)
+            (select max(case when n.handle_number is null then n.id else n.handle_number end) from aiq.nodes as n where n.entity_type = p_entity_type)
         )
     )
 $$;

@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select case
         when n.entity_type is null then 'soft-' || n.id::text
-        else t.handle_prefix || '-' || coalesce(n.handle_number, n.id)::text
+        else t.handle_prefix || '-' || case when n.handle_number is null then n.id else n.handle_number end::text
     end
     from aiq.nodes as n
     left join aiq.entity_types as t on t.name = n.entity_type

@@ -40,7 +40,8 @@ update pg_temp.loading_names as l
 set node_id = n.id, entity_type = n.entity_type
 from pg_temp.loading_spellings as s
 join aiq.nodes as n
-    on n.entity_type = s.handle_type and coalesce(n.handle_number, n.id) = s.handle_number
+    on n.entity_type = s.handle_type
+    and case when n.handle_number is null then n.id else n.handle_number end = s.handle_number
 where s.name = l.name and n.retired_at is null
 """
 

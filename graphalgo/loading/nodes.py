@@ -74,7 +74,8 @@ _TAKEN_NUMBER = """
 select l.line, l.handle_number, l.entity_type, n.source_table, n.source_pk
 from pg_temp.loading_nodes as l
 join aiq.nodes as n
-    on n.entity_type = l.entity_type and coalesce(n.handle_number, n.id) = l.handle_number
+    on n.entity_type = l.entity_type
+    and case when n.handle_number is null then n.id else n.handle_number end = l.handle_number
 where
     l.handle_number is not null
     and (n.source_table, n.source_pk) is distinct from (%(source)s, l.ref)
@@ -139,7 +140,9 @@ where
     and (
         exists (
             select from aiq.nodes as n
-            where n.entity_type = l.entity_type and coalesce(n.handle_number, n.id) = l.node_id
+            where
+                n.entity_type = l.entity_type
+                and case when n.handle_number is null then n.id else n.handle_number end = l.node_id
         )
         or l.node_id in (
             select o.handle_number from pg_temp.loading_nodes as o where o.handle_number is not null
