@@ -59,6 +59,13 @@ def main() -> int:
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 150)
     began = perf_counter()
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 2:
+        console.print(
+            f"The machine is busy already (load {load:.1f} on {cores} cores):"
+            " figures will be greater and less steady than they are.",
+            style="yellow",
+        )
     server = Server(options.dsn, options.size, lambda text: console.print(text, style="dim"))
     bench = Bench(PROFILES[options.size], options.seed, server, console)
     sections: list[Section] = []

@@ -49,6 +49,8 @@ class Profile:
         In milliseconds.
     timeout_repeats : int
         How often each.
+    phases : int
+        At how many moments of its whole time a call is cut off.
     shape_nodes : int
         The size of the other shapes.
     budgets : tuple of int
@@ -71,6 +73,7 @@ class Profile:
     fresh: int
     timeouts: tuple[int, ...]
     timeout_repeats: int
+    phases: int
     shape_nodes: int
     budgets: tuple[int, ...]
     judged_at_full_size: bool
@@ -78,24 +81,25 @@ class Profile:
 
 PROFILES = {
     "small": Profile(
-        nodes=20_000, edges=80_000, seeds=15, few_seeds=5, repeats=20,
+        nodes=20_000, edges=80_000, seeds=12, few_seeds=5, repeats=20,
         growth=(2_000, 6_000, 20_000), names=(2_000, 10_000, 20_000), probes=10,
         twin_nodes=5_000, history_nodes=1_000, history_periods=100, fresh=20,
-        timeouts=(50, 200, 500), timeout_repeats=2, shape_nodes=10_000,
+        timeouts=(50, 200, 500), timeout_repeats=2, phases=8, shape_nodes=10_000,
         budgets=(100, 500, 5_000, 100_000), judged_at_full_size=False,
     ),
     "medium": Profile(
         nodes=100_000, edges=400_000, seeds=100, few_seeds=20, repeats=100,
         growth=(5_000, 20_000, 100_000), names=(10_000, 100_000), probes=20,
         twin_nodes=20_000, history_nodes=5_000, history_periods=100, fresh=30,
-        timeouts=(50, 100, 200, 500, 1_000), timeout_repeats=5, shape_nodes=50_000,
+        timeouts=(50, 100, 200, 500, 1_000), timeout_repeats=5, phases=12, shape_nodes=50_000,
         budgets=(100, 500, 1_000, 5_000, 20_000, 100_000), judged_at_full_size=False,
     ),
     "large": Profile(
         nodes=1_000_000, edges=4_000_000, seeds=100, few_seeds=20, repeats=100,
         growth=(10_000, 100_000, 1_000_000), names=(10_000, 100_000, 1_000_000), probes=20,
         twin_nodes=100_000, history_nodes=10_000, history_periods=100, fresh=30,
-        timeouts=(50, 100, 200, 500, 1_000, 2_000, 5_000), timeout_repeats=5, shape_nodes=100_000,
+        timeouts=(50, 100, 200, 500, 1_000, 2_000, 5_000), timeout_repeats=5, phases=12,
+        shape_nodes=100_000,
         budgets=(100, 500, 1_000, 5_000, 20_000, 100_000), judged_at_full_size=True,
     ),
 }  # fmt: skip

@@ -113,7 +113,11 @@ SECTORS = [
     "finance",
     "farming",
 ]
-FORMS = ["ltd", "gmbh", "inc", "llc", "plc", "ag", "sa", "bv", "oy", "ab"]
+# As in a real register, a few legal forms end most names: their trigrams are in
+# hundreds of thousands of a million names, which is what an index has to bear.
+FORMS = ["limited", "ltd", "gmbh", "inc", "holdings", "llc", "plc", "ag", "sa", "bv", "oy", "ab"]
+FORM_SHARE = 0.85
+SECOND_WORD_SHARE = 0.4
 
 # Of every hundred names, so many are another name with one letter wrong: what
 # an extractor writes, and what a search by similarity is there to find.
@@ -190,10 +194,17 @@ def _batch(words: list[str], count: int, random: np.random.Generator) -> list[st
     first = zipf_choices(len(words), count, 0.5, random).tolist()
     second = zipf_choices(len(words), count, 0.5, random).tolist()
     sector = zipf_choices(len(SECTORS), count, 0.6, random).tolist()
-    form = random.integers(0, 3 * len(FORMS), count).tolist()
+    form = zipf_choices(len(FORMS), count, 1.0, random).tolist()
+    with_second = (random.random(count) < SECOND_WORD_SHARE).tolist()
+    with_form = (random.random(count) < FORM_SHARE).tolist()
     return [
-        f"{words[a]} {words[b]} {SECTORS[c]}" + (f" {FORMS[d]}" if d < len(FORMS) else "")
-        for a, b, c, d in zip(first, second, sector, form, strict=True)
+        words[a]
+        + (f" {words[b]}" if two else "")
+        + f" {SECTORS[c]}"
+        + (f" {FORMS[d]}" if formed else "")
+        for a, b, c, d, two, formed in zip(
+            first, second, sector, form, with_second, with_form, strict=True
+        )
     ]
 
 

@@ -76,9 +76,9 @@ def _by_depth(start: str, limit: int) -> Panel:
     return panel
 
 
-def _curves(x: str, label: str, title: str, start: str | None = None) -> Panel:
+def _curves(x: str, label: str, title: str, **only: object) -> Panel:
     def panel(axis: Any, section: Section) -> None:
-        rows = [row for row in section.rows if start is None or row["start"] == start]
+        rows = [row for row in section.rows if only.items() <= row.items()]
         for name in dict.fromkeys(row["what"] for row in rows):
             chosen = [row for row in rows if row["what"] == name]
             (line,) = axis.plot(
@@ -141,10 +141,13 @@ PANELS: dict[str, tuple[Panel, ...]] = {
         _by_depth("hub", 1_000_000),
     ),
     "growth": (
-        _curves("nodes", "nodes (four edges each)", "growth, from random nodes", "random"),
-        _curves("nodes", "nodes (four edges each)", "growth, from the hub", "hub"),
+        _curves("nodes", "nodes (four edges each)", "growth, from random nodes", start="random"),
+        _curves("nodes", "nodes (four edges each)", "growth, from the hub", start="hub"),
     ),
-    "similar": (_curves("names", "names", "one probe for similar names"),),
+    "similar": tuple(
+        _curves("names", "names", f"one probe, similarity {least}", threshold=least)
+        for least in (0.6, 0.3)
+    ),
     "memory": (_memory,),
     "cancelling": (_late,),
 }

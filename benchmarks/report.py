@@ -30,6 +30,8 @@ def show(console: Console, section: Section) -> None:
 
 def show_bounds(console: Console, sections: list[Section]) -> None:
     """Print every promise beside what was measured."""
+    if not any(section.bounds for section in sections):
+        return
     table = Table(title="What is promised, and what was measured", title_justify="left")
     for name, justify in (
         ("promise", "left"),

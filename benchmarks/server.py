@@ -21,7 +21,7 @@ from graphalgo.install import install
 Connection = psycopg.Connection[Any]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-DIRECTORY = CHECKOUT / ".graphalgo" / "benchmark"
+DIRECTORY = CHECKOUT / ".graphalgo-benchmark"
 SETTINGS = {
     "small": {"shared_buffers": "1GB", "effective_cache_size": "2GB"},
     "medium": {"shared_buffers": "2GB", "effective_cache_size": "4GB"},
@@ -50,7 +50,7 @@ class Server:
             from graphalgo.cluster import up  # noqa: PLC0415 - only where it is needed
 
             settings = {**SETTINGS[size], "work_mem": "64MB"}
-            dsn = up(DIRECTORY, settings=settings, report=report).dsn
+            dsn = up(DIRECTORY / "cluster", settings=settings, report=report).dsn
         self.dsn = dsn
         with psycopg.connect(self.database_dsn("postgres"), autocommit=True) as connection:
             self.version = _one(connection, "show server_version")

@@ -180,6 +180,8 @@ class _Levels:
                 self.store.check_interrupts,
             )
             for first in range(0, len(ordered), BLOCK_ROWS):
+                if first:
+                    self.store.check_interrupts()
                 block = ordered[first : first + BLOCK_ROWS]
                 rows += self._level_rows(depth, deepest, block)
         return rows
