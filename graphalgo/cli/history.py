@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,7 +88,8 @@ def _node(store: Store, key: str, relation: str | None) -> Row:
     with store.reading():
         if relation is not None:
             declared_relation("--relation", relation, store.relation_names())
-        node = resolve_seed(store, "KEY", key, "-infinity")
+        # Before every retirement, so that a retired node is found, too.
+        node = resolve_seed(store, "KEY", key, datetime.min.replace(tzinfo=UTC))
         handle, own_key, entity_type, summary = store.describe([node])[node]
     return {
         "node_id": node,
