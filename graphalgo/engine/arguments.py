@@ -24,6 +24,8 @@ MAX_ROUNDS = 5
 MAX_DEPTH = 5
 MAX_BUDGET = 100_000
 MAX_DEGREE_CAP = 100_000
+# Names of this similarity or more are near each other: the real nearest to 0.3.
+NAME_SIMILARITY = 0.30000001192092896
 # How much of what a caller wrote a message repeats.
 SHOWN_LENGTH = 200
 # The greatest value of the SQL functions' `int`.

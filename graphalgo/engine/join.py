@@ -279,14 +279,16 @@ class Search:
         """Return the trace."""
         named = {node for entry in self.rounds for node in entry["capped_nodes"]}
         infos = self.store.describe(sorted(named | {self.seed}))
-        for entry in self.rounds:
-            entry["capped_nodes"] = [infos[node][0] for node in entry["capped_nodes"]]
+        rounds = [
+            {**entry, "capped_nodes": [infos[node][0] for node in entry["capped_nodes"]]}
+            for entry in self.rounds
+        ]
         handle, key, _, _ = infos[self.seed]
         return {
             "seed": {"node_id": self.seed, "handle": handle, "key": key},
             "target_type": self.target_type,
             "links": list(self.links),
-            "rounds": self.rounds,
+            "rounds": rounds,
             "resolved": bool(self.answers),
             "reason": self.reason(),
             "examined": self.examined,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphalgo.engine.arguments import MAX_INTEGER, flag, text, whole_number
+from graphalgo.engine.arguments import MAX_INTEGER, NAME_SIMILARITY, flag, text, whole_number
 from graphalgo.engine.errors import InvalidValue
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.rows import LookupRow
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     # Index of the input key, node id, the key that matched, match kind, score.
     Match: TypeAlias = tuple[int, int, str, str, float]
 
-FUZZY_SIMILARITY = 0.30000001192092896  # the real nearest to 0.3
 BLOCK_ROWS = 2_000
 
 
@@ -115,7 +114,7 @@ def _soft(store: Store, keys: list[str], limit: int) -> list[Match]:
 def _fuzzy(store: Store, keys: list[str], limit: int) -> list[Match]:
     return [
         (index, node, key, "fuzzy", score)
-        for index, node, key, score in store.fuzzy_keys(keys, FUZZY_SIMILARITY, limit)
+        for index, node, key, score in store.fuzzy_keys(keys, NAME_SIMILARITY, limit)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphalgo.engine.arguments import quoted, shown, text
+from graphalgo.engine.arguments import NAME_SIMILARITY, quoted, shown, text
 from graphalgo.engine.errors import Ambiguous, InvalidValue, NotFound
 from graphalgo.engine.folding import fold_key
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SOFT_PREFIX = "soft"
 MAX_NODE_NUMBER = 2**63 - 1
 NAMED_CANDIDATES = 10
-NEAR_SIMILARITY = 0.30000001192092896  # the real nearest to 0.3
 NEAR_SPELLINGS = 5
 
 
@@ -93,7 +92,7 @@ def parse_handle(
 
 
 def _near_hint(store: Store, key: str) -> str:
-    near = store.near_names(key, NEAR_SIMILARITY, NEAR_SPELLINGS)
+    near = store.near_names(key, NAME_SIMILARITY, NEAR_SPELLINGS)
     if near:
         return f"Near spellings: {quoted(near)}."
     return "Check the spelling; aiq.lookup with p_fuzzy => true finds similar names."
