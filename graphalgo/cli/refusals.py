@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -38,6 +39,7 @@ class RefusingGroup(TyperGroup):
             )
         except OSError as error:
             refuse(_of_system(error))
+            _give_up_output()
         except Exception as error:
             # psycopg is there if it was used; it is not imported just to ask.
             psycopg = sys.modules.get("psycopg")
@@ -45,6 +47,14 @@ class RefusingGroup(TyperGroup):
                 raise
             refuse(from_server(error))
         raise typer.Exit(EXIT_REFUSED)
+
+
+def _give_up_output() -> None:
+    """Drop what cannot be written, or Python tries again on its way out and exits with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _of_system(error: OSError) -> GraphAlgoError:
