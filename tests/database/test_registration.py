@@ -136,7 +136,7 @@ def test_scope_follows_the_row(vessels):
     private = vessels.execute("select rbac.private_audience(%s)", [owner]).fetchone()[0]
     audiences = (
         "select n.source_pk, n.audience::text, k.audience::text from aiq.nodes as n"
-        " join aiq.node_keys as k on k.node_id = n.id order by 1"
+        " join aiq.node_keys as k on k.node_id = n.id order by n.source_pk"
     )
     assert vessels.execute(audiences).fetchall() == [
         ("1", LINE, LINE),

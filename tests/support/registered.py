@@ -71,11 +71,11 @@ def acting_as(connection: Connection, role: str) -> Iterator[None]:
 
 
 def active(connection: Connection) -> dict[str, set[str]]:
-    """The keys of the nodes that are not retired, by the primary key of their row."""
+    """The keys of the nodes that are not retired, by the primary key of their row, oldest first."""
     rows = connection.execute(
         "select n.source_pk, coalesce(array_agg(k.key) filter (where k.key is not null), '{}')"
         " from aiq.nodes as n left join aiq.node_keys as k on k.node_id = n.id"
-        " where n.retired_at is null and n.entity_type is not null group by n.id"
+        " where n.retired_at is null and n.entity_type is not null group by n.id order by n.id"
     ).fetchall()
     return {row[0]: set(row[1]) for row in rows}
 
