@@ -340,7 +340,7 @@ names as materialized (
 ),
 alike as materialized (
     select n.key as name, s.node_id, s.key, s.similarity
-    from aiq.similar_keys((select array_agg(key order by name_number) from names), $2) as s
+    from aiq.similar_keys(array(select key from names order by name_number), $2) as s
     join names as n using (name_number)
     where s.key <> n.key
 ),
