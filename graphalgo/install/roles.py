@@ -234,7 +234,9 @@ def other_databases(connection: Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
-def take_back(connection: Connection, name: str, tables: Sequence[str] | None) -> list[str]:
+def take_back(
+    connection: Connection, name: str, registered: Sequence[str] | None = None
+) -> list[str]:
     """Revoke what a role was granted on tables and schemas that are not ours.
 
     Parameters
@@ -244,17 +246,19 @@ def take_back(connection: Connection, name: str, tables: Sequence[str] | None) -
         revoke: that is left.
     name : str
         One of our roles.
-    tables : sequence of str, optional
-        The only relations to look at; None looks at all of them and at schemas.
+    registered : sequence of str, optional
+        The only relations to look at, for what registering grants alone; None takes
+        everything back, on all relations and schemas.
 
     Returns
     -------
     list of str
         On what the role has been granted something, such as ``table public.mine``.
     """
+    rights = "all" if registered is None else "select, trigger"
     taken = []
-    for what in connection.execute(_HELD, {"role": name, "tables": tables}).fetchall():
-        statement = f"revoke all on {what[0]} from {{}}"
+    for what in connection.execute(_HELD, {"role": name, "tables": registered}).fetchall():
+        statement = f"revoke {rights} on {what[0]} from {{}}"
         try:
             with connection.transaction():
                 connection.execute(sql.SQL(statement).format(sql.Identifier(name)))

@@ -63,7 +63,8 @@ LONG = "repeat('é', 3000)"
 JSON = ["'null'", "'[]'", "'{}'", "'1'", "'\"x\"'", "'[[[]]]'", '\'{"a": {"b": [null]}}\'']
 ODD = {
     "text": ["''", "' '", "'zzz'", "'port-1'", "'%'", LONG, *JSON,
-             """'{"sqlstate": "x", "message": "m"}'""", """'{"sqlstate": "00000", "message": ""}'""",
+             """'{"sqlstate": "x", "message": "m"}'""",
+             """'{"sqlstate": "00000", "message": ""}'""",
              """'{"message": "\\u0000", "sqlstate": "22023"}'""", "repeat('[', 200000)"],
     "text[]": ["'{}'", "'{null}'", "'{a,null}'", "'{{a},{b}}'", "'{\"\"}'", "'[0:1]={a,b}'",
                f"array[{LONG}]"],
