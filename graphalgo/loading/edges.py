@@ -254,6 +254,32 @@ stored as (
 select count(*) filter (where new), count(*) filter (where not new) from stored
 """.replace("@same@", _SAME_EDGE)
 
+# Every memory that states an edge may close it, as one that aiq.upsert_graph was told.
+_ADD_ASSERTIONS = f"""
+insert into aiq.edge_assertions as r (edge_id, memory, stated_from, weight)
+select b.id, a.memory, a.stated_from, a.weight
+from (
+    select
+        src_id, dst_id, relation, org_id, visibility, owner_id, memory, valid_to,
+        case when valid_to is not null then valid_from end as begun,
+        min(valid_from) as stated_from, max(weight) as weight
+    from pg_temp.loading_links
+    where memory is not null
+    group by src_id, dst_id, relation, org_id, visibility, owner_id, memory, valid_to, begun
+) as a
+join aiq.edges as b on {_SAME_EDGE}
+where
+    case
+        when a.valid_to is null then b.valid_to is null
+        else b.valid_to = a.valid_to and b.valid_from = a.begun
+    end
+on conflict (edge_id, memory) do update
+set
+    stated_from = least(r.stated_from, excluded.stated_from),
+    weight = greatest(r.weight, excluded.weight)
+where r.stated_from > excluded.stated_from or r.weight < excluded.weight
+"""
+
 
 def merge_edges(
     cursor: Cursor[TupleRow], reader: Reader, vocabulary: Vocabulary, source: str
@@ -296,6 +322,7 @@ def merge_edges(
     added, changed = _merge_periods(cursor, reader, source)
     counts = cursor.execute(_ADD_CURRENT, {"source": source}).fetchone()
     assert counts is not None
+    cursor.execute(_ADD_ASSERTIONS)
     return added + counts[0], changed + counts[1]
 
 
