@@ -637,6 +637,15 @@ def test_a_callers_transaction_survives_a_refused_load(connection, tmp_path):
     assert connection.execute("select name from aiq.entity_types").fetchall() == [("pier",)]
 
 
+def test_a_callers_settings_are_put_back(connection, load_texts):
+    show = "select current_setting('search_path'), current_setting('client_min_messages')"
+    with connection.transaction():
+        connection.execute("set local search_path = elsewhere; set local client_min_messages = log")
+        before = connection.execute(show).fetchone()
+        load_texts(FLEET)
+        assert connection.execute(show).fetchone() == before
+
+
 def test_memory_does_not_grow_with_the_file(connection, load_texts, tmp_path):
     def peak(count: int) -> int:
         lines = "".join(f"n{number},ship,Summary {number}\n" for number in range(count))
