@@ -80,14 +80,9 @@ class RelationalStore:
     def nodes_by_handle(
         self, entity_type: str | None, number: int, as_of: Moment | None
     ) -> list[int]:
-        if entity_type is None:
-            rows = self._query(sql.SOFT_NODES_BY_HANDLE, ("bigint", "timestamptz"), (number, as_of))
-        else:
-            rows = self._query(
-                sql.NODES_BY_HANDLE,
-                ("text", "bigint", "timestamptz"),
-                (entity_type, number, as_of),
-            )
+        rows = self._query(
+            sql.NODES_BY_HANDLE, ("text", "bigint", "timestamptz"), (entity_type, number, as_of)
+        )
         return [row["id"] for row in rows]
 
     def nodes_by_key(self, key: str, limit: int) -> list[int]:

@@ -609,3 +609,59 @@ class TestTiming:
         middle = {name: statistics.median(taken) for name, taken in times.items()}
         assert middle["denied handle"] < 1.25 * middle["missing handle"]
         assert middle["denied key"] < 1.25 * middle["missing key"]
+
+    @pytest.mark.parametrize("store", [ServerFunctions, lambda c: Bound(ClientStore(c))])
+    @pytest.mark.parametrize(
+        ("function", "denied", "missing"),
+        [
+            ("walk", "VSL-1", "VSL-8"),
+            ("walk", "soft-{soft}", "soft-999"),
+            ("walk", "Bulk Harmony", "Xyzzyx Qwqwqw"),
+            ("walk", "tug/plugh plover", "tug/xyzzyx qwqwqw"),
+            ("lookup", "9331803", "9331809"),
+            ("lookup", "plugh plover", "xyzzyx qwqwqw"),
+            ("lookup", "Bulk Harmony", "Xyzzyx Qwqwqw"),
+        ],
+    )
+    def test_the_caller_is_asked_for_as_often(self, connection, store, function, denied, missing):
+        """Most of what a denied row could cost more is to find out who asks."""
+        connection.execute(
+            'select aiq.upsert_graph(\'{"nodes": [{"k": "tug", "n": "plugh plover"}]}\','
+            " jsonb_build_object('org', (select id from rbac.orgs where slug = 'meridian')))"
+        )
+        soft = connection.execute("select max(id) from aiq.nodes").fetchone()[0]
+        asked = [text.format(soft=soft) for text in (denied, missing)]
+        assert self.answered(connection, store, function, asked[0], "meridian") is not None
+        connection.execute("set local track_functions = 'all'")
+        counts = []
+        for text in (*asked, *asked):
+            before = self.asked_for(connection)
+            assert self.answered(connection, store, function, text, "kestrel") is None
+            counts.append(self.asked_for(connection) - before)
+        assert counts[0] > 0
+        assert counts[2] == counts[3]
+
+    @staticmethod
+    def answered(connection, store, function, text, tenant):
+        become(connection, tenant)
+        fuzzy = {"fuzzy": True} if function == "lookup" else {}
+        try:
+            with connection.transaction():
+                asked = [text] if function == "lookup" else text
+                rows = getattr(store(connection), function)(asked, **fuzzy)
+        except NotFound:
+            return None
+        except psycopg.Error as error:
+            assert error.sqlstate == "P0002"
+            return None
+        finally:
+            connection.execute("reset role")
+        return None if function == "lookup" and not rows else rows
+
+    @staticmethod
+    def asked_for(connection):
+        """How often the policies have asked for the caller's audiences in this transaction."""
+        row = connection.execute(
+            "select pg_stat_get_xact_function_calls('rbac.caller_audiences()'::regprocedure)"
+        ).fetchone()
+        return row[0] or 0
