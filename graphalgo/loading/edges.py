@@ -8,7 +8,7 @@ from psycopg.rows import TupleRow
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import parse_handle
 from graphalgo.loading.errors import AmbiguousInLine, NotFoundInLine, shown
-from graphalgo.loading.nodes import utc
+from graphalgo.loading.nodes import HANDLE_NUMBER, utc
 from graphalgo.loading.reading import Reader
 from graphalgo.loading.staging import make_table
 from graphalgo.loading.vocabulary import Vocabulary
@@ -35,13 +35,13 @@ _SPELLING_COLUMNS = {
     "handle_number": "bigint",
 }
 
-_FOUND_BY_HANDLE = """
+_FOUND_BY_HANDLE = f"""
 update pg_temp.loading_names as l
 set node_id = n.id, entity_type = n.entity_type
 from pg_temp.loading_spellings as s
 join aiq.nodes as n
     on n.entity_type = s.handle_type
-    and case when n.handle_number is null then n.id else n.handle_number end = s.handle_number
+    and {HANDLE_NUMBER} = s.handle_number
 where s.name = l.name and n.retired_at is null
 """
 

@@ -180,7 +180,7 @@ class RelationalStore:
         for row in self._expand(
             sql.SHARED_KEY_LINKS,
             ("bigint[]", "int", "int"),
-            (None, limit, max(BLOCK_LINKS, limit)),
+            (None, limit, _most_links(limit)),
             limit,
             frontier,
         ):
@@ -192,7 +192,7 @@ class RelationalStore:
         for row in self._expand(
             sql.SIMILAR_LINKS,
             ("bigint[]", "real", "int", "int"),
-            (None, threshold, limit, max(BLOCK_LINKS, limit)),
+            (None, threshold, limit, _most_links(limit)),
             limit,
             frontier,
         ):
@@ -213,7 +213,7 @@ class RelationalStore:
         starts the next block. `limit` links of one node always fit, so the first
         node of a block is complete.
         """
-        most = max(BLOCK_LINKS, limit)
+        most = _most_links(limit)
         start, size = 0, FIRST_NODES
         while start < len(frontier):
             part = list(frontier[start : start + size])
@@ -399,12 +399,17 @@ def _edge_parameters(
         (
             None,
             limit,
-            max(BLOCK_LINKS, limit),
+            _most_links(limit),
             None if relations is None else list(relations),
             as_of,
         ),
         limit,
     )
+
+
+def _most_links(limit: int) -> int:
+    """Return how many links a statement may hand over: a block, or one node's if more."""
+    return max(BLOCK_LINKS, limit)
 
 
 def _blocks(items: Sequence[Any]) -> Iterator[list[Any]]:
