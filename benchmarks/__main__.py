@@ -21,6 +21,7 @@ from benchmarks.results import Section, write
 from benchmarks.server import CHECKOUT, Server
 from benchmarks.suite import (
     cancelling,
+    denied,
     first_call,
     growth,
     history,
@@ -45,6 +46,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
     "memory": memory.run,
     "history": history.run,
     "row_security": row_security.run,
+    "denied": denied.run,
     "store": store.run,
     "similar": similar.run,
     "twin": twin.run,
@@ -55,7 +57,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
 
 
 # They load graphs of their own.
-NOT_WHEN_SMALL = ("row_security", "store")
+NOT_WHEN_SMALL = ("row_security", "denied", "store")
 
 
 def main() -> int:
