@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker")
+ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker", "aiq_reader")
 
 # Everything in our schemas but what an extension put there.
 RELATIONS = """
@@ -49,6 +49,7 @@ CALLS = {
     "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
     "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
     "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
+    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
 }
 # And each that reads none.
 HELPERS = {"fold_key", "name_similarity", "refuse", "caller_audiences"}
