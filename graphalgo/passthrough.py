@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Lock = tuple[int, int, int, str]
 
 OPENERS = ("select", "with", "table", "values", "explain")
+# Options of EXPLAIN that do not run it, and their values.
+PLAIN_OPTIONS = {"costs", "format", "generic_plan", "settings", "summary", "verbose"} | {
+    "text", "json", "xml", "yaml", "on", "off", "true", "false", "0", "1",
+}  # fmt: skip
 # Where rbac.pinned_claims finds them. SQL cannot write there.
 CLAIMS = "graphalgo.claims"
 PLAN = "graphalgo.run_statement"
@@ -108,15 +112,32 @@ def opener(statement: str) -> str:
     Comments end where the server's lexer lets them end; block comments nest. Linear in
     the text.
     """
-    start = _after_comments(statement)
-    end = start
+    return _word(statement, 0)[0]
+
+
+def analyzes(statement: str) -> bool:
+    """Tell whether an EXPLAIN may run what it explains.
+
+    Of its options only those are known to be harmless that are written plainly.
+    """
+    word, end = _word(statement, _word(statement, 0)[1])
+    if word:
+        return word in ("analyze", "analyse")
+    if not statement.startswith("(", end):
+        return False
+    options = statement[end + 1 : statement.find(")", end)].lower().replace(",", " ").split()
+    return not set(options) <= PLAIN_OPTIONS
+
+
+def _word(statement: str, place: int) -> tuple[str, int]:
+    """Return the next word, in lower case, and where it ends."""
+    start = end = _after_comments(statement, place)
     while end < len(statement) and (statement[end].isalnum() or statement[end] in "_$"):
         end += 1
-    return statement[start:end].lower()
+    return statement[start:end].lower(), end
 
 
-def _after_comments(statement: str) -> int:
-    place = 0
+def _after_comments(statement: str, place: int = 0) -> int:
     while place < len(statement):
         if statement[place] in WHITE_SPACE:
             place += 1
@@ -165,6 +186,13 @@ def _unfit(statement: str | None, limit: int | None) -> dict[str, str | None] | 
             "hint": "Write how many rows to read at most.",
         }
     word = opener(statement)
+    if word == "explain" and analyzes(statement):
+        return {
+            "sqlstate": "42501",
+            "message": "EXPLAIN may not run the statement here: it counts rows of everyone",
+            "hint": "Leave ANALYZE out; the options COSTS, FORMAT, GENERIC_PLAN, SETTINGS, SUMMARY"
+            " and VERBOSE are allowed.",
+        }
     if word in OPENERS:
         return None
     found = f'"{word[:40]}"' if word else "something else"

@@ -193,7 +193,13 @@ def problems(connection: Connection) -> list[Problem]:
     for member, group in _MAY_NOT_BE_MEMBER:
         # Of a superuser the question has no meaning: it is a member of every role.
         if {member, group} <= there.keys() and not there[member].superuser:
-            found.extend(_membership(connection, member, group))
+            mended = {problem.remedy for problem in found}
+            # What the reader has as a caller, the caller is told for.
+            found.extend(
+                problem
+                for problem in _membership(connection, member, group)
+                if problem.remedy not in mended
+            )
     return found
 
 

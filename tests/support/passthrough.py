@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -105,7 +103,10 @@ REFUSED = {
     "a function that writes": ("select tools.write(3)", "25006"),
     "a writer in a condition": ("select 1 from tools.notes where tools.write(3) = 3", "25006"),
     "a definer's writer": ("select tools.write_as_definer(3)", "25006"),
-    "a text that writes": ("select tools.run('insert into tools.notes values (3, ''x'')')", "25006"),
+    "a text that writes": (
+        "select tools.run('insert into tools.notes values (3, ''x'')')",
+        "25006",
+    ),
     "a text that makes a table": ("select tools.run('create table tools.made (a int)')", "25006"),
     "a text that makes a function": (
         "select tools.run('create function tools.made() returns int language sql"
@@ -122,9 +123,20 @@ REFUSED = {
         "select tools.run('drop function aiq.sql_passthrough(text, int)')",
         "25006",
     ),
-    "an explained write": ("explain analyze delete from tools.notes", "25006"),
-    "an explained writing function": ("explain analyze select tools.write(3)", "25006"),
-    "an explained prepared write": ("explain analyze execute a_write", "25006"),
+    "an explained write": ("explain analyze delete from tools.notes", "42501"),
+    "an explained writing function": ("explain analyze select tools.write(3)", "42501"),
+    "an explained prepared write": ("explain analyze execute a_write", "42501"),
+    "an explained table": ("explain analyze create table tools.made as select 1 as a", "42501"),
+    "an explained read": ("explain analyze select * from aiq.nodes_api", "42501"),
+    "an explained read, British": ("explain /**/ Analyse select * from aiq.nodes_api", "42501"),
+    "an explained read by an option": ("explain (costs off, ANALYZE) select 1", "42501"),
+    "an explained read, in quotes": ('explain ("analyze") select 1', "42501"),
+    "an explained read, in unicode": (r'explain (U&"\0061nalyze" on) select 1', "42501"),
+    "an explained read after a comment": ("explain (costs /*)*/, analyze) select 1", "42501"),
+    "an explained read in a function": (
+        "select query_to_xml('explain analyze select 1', true, false, '')",
+        "0A000",
+    ),
     "a row lock": ("select * from tools.notes for update", "25006"),
     "a shared row lock": ("select * from tools.notes for key share", "25006"),
     "a sequence's next number": ("select nextval('tools.numbers')", "25006"),
@@ -134,9 +146,15 @@ REFUSED = {
     "the role before": ("select set_config('role', null, true)", "42501"),
     "a text that sets a role": ("select tools.run('set local role aiq_engine')", "42501"),
     "a text that takes a role back": ("select tools.run('reset role')", "42501"),
-    "another session user": ("select set_config('session_authorization', 'postgres', true)", "42501"),
+    "another session user": (
+        "select set_config('session_authorization', 'postgres', true)",
+        "42501",
+    ),
     "the session user before": ("select tools.run('reset session authorization')", "42501"),
-    "a superuser's setting": ("select set_config('session_replication_role', 'replica', true)", "42501"),
+    "a superuser's setting": (
+        "select set_config('session_replication_role', 'replica', true)",
+        "42501",
+    ),
     "a write again": ("select set_config('transaction_read_only', 'off', true)", "25001"),
     "a write again for the session": (
         "select set_config('transaction_read_only', 'off', false)",
@@ -161,7 +179,10 @@ REFUSED = {
         "select query_to_xml('delete from tools.notes returning id', true, false, '')",
         "0A000",
     ),
-    "a command in a function": ("select query_to_xml('set role aiq_owner', true, false, '')", "0A000"),
+    "a command in a function": (
+        "select query_to_xml('set role aiq_owner', true, false, '')",
+        "0A000",
+    ),
     "its own guard": ("select cursor_to_xml('aiq.sql_passthrough', 1, true, false, '')", "55000"),
     "closing its own guard": ("""select tools.run('close "aiq.sql_passthrough"')""", "24000"),
     "two columns of a name": ("select 1 as a, 2 as a", "42701"),
@@ -175,9 +196,12 @@ REFUSED = {
         "54001",
     ),
     "a parameter": ("select $1", "42P02"),
-    "a backslash that ends no string": (r"select E'\'; delete from tools.notes; --'; select 1", "42P11"),
+    "a backslash that ends no string": (
+        r"select E'\'; delete from tools.notes; --'; select 1",
+        "42P11",
+    ),
     "a zero division": ("select 1 / 0", "22012"),
-}  # fmt: skip
+}
 
 # What is answered, and leaves nothing.
 HARMLESS = {
@@ -189,6 +213,10 @@ HARMLESS = {
     "a semicolon in a name": 'select 1 as "; delete from tools.notes"',
     "a closing comment in a string": "select '*/ ; delete from tools.notes --' as text",
     "an explained write that is not run": "explain delete from tools.notes",
+    "an explained table that is not made": "explain create table tools.made as select 1 as a",
+    "an explained prepared write": "explain execute a_write",
+    "plain options": "explain (format json, verbose, costs off, summary true) select 1",
+    "verbose": "explain verbose select 1",
     "a notification": "select pg_notify('passthrough', 'hello')",
     "a text that notifies": "select tools.run('notify passthrough, ''hello''')",
     "a text that listens": "select tools.run('listen passthrough')",
@@ -203,7 +231,8 @@ HARMLESS = {
     "a session lock": "select pg_advisory_lock(11)",
     "a shared session lock": "select pg_advisory_lock_shared(11)",
     "a session lock of two keys": "select pg_advisory_lock(-11, 12)",
-    "a session lock, many times": "select pg_advisory_lock(g) from tools.many(-3, 3) as g, tools.many(1, 9)",
+    "a session lock, many times": "select pg_advisory_lock(g)"
+    " from tools.many(-3, 3) as g, tools.many(1, 9)",
     "a transaction's lock": "select pg_advisory_xact_lock(11)",
     "a lock of the session's, released": "select pg_advisory_unlock(77)",
     "all locks released": "select pg_advisory_unlock_all()",
@@ -215,17 +244,15 @@ HARMLESS = {
     "a table": "table tools.notes",
     "values": "values (1, 'a'), (2, 'b')",
     "itself": "select aiq.sql_passthrough('select aiq.sql_passthrough(''select 1'')')",
-}  # fmt: skip
+}
 
 # What one version refuses and another runs; either way nothing stays.
 EITHER = {
     "a large object": ("select lo_create(0)", {"25006"}),
     "a large object's bytes": (r"select lo_from_bytea(0, '\x00')", {"25006"}),
-    "a large object's end": ("select lo_unlink((select min(oid) from pg_largeobject_metadata))", {"25006", "42501"}),
-    "an explained table": ("explain analyze create table tools.made as select 1 as a", {"25006"}),
-    "an explained temporary table": (
-        "explain analyze create temporary table made as select 1 as a",
-        {"25006"},
+    "a large object's end": (
+        "select lo_unlink((select min(oid) from pg_largeobject_metadata))",
+        {"25006", "42501"},
     ),
     "the transaction's mode before": (
         "select set_config('transaction_read_only', null, true)",
@@ -240,7 +267,7 @@ EITHER = {
         "select tools.run('reset transaction_read_only; insert into tools.notes values (3)')",
         {"25006", "0A000"},
     ),
-}  # fmt: skip
+}
 
 
 def passthrough(
@@ -264,8 +291,10 @@ select
         from pg_catalog.pg_settings as s
     ),
     (
-        select array_agg((l.classid, l.objid, l.objsubid, l.mode)::text order by (l.classid, l.objid, l.objsubid, l.mode)::text)
-        from pg_catalog.pg_locks as l where l.locktype = 'advisory' and l.pid = pg_backend_pid()
+        select array_agg(l.lock order by l.lock) from (
+            select (k.classid, k.objid, k.objsubid, k.mode)::text as lock, k.locktype, k.pid
+            from pg_catalog.pg_locks as k
+        ) as l where l.locktype = 'advisory' and l.pid = pg_backend_pid()
     ),
     (select array_agg(c.name order by c.name) from pg_catalog.pg_cursors as c where c.name <> ''),
     (select array_agg(p.name order by p.name) from pg_catalog.pg_prepared_statements as p),
@@ -291,7 +320,3 @@ def check_writable(connection: psycopg.Connection[Any]) -> None:
     with connection.transaction(force_rollback=True):
         row = connection.execute("insert into tools.notes values (50, 'mine') returning id")
         assert row.fetchone() == (50,)
-
-
-def as_json(claims: Mapping[str, Any]) -> str:
-    return json.dumps(claims)
