@@ -102,7 +102,8 @@ revoke all on function rbac.pinned_claims() from public;
 -- A statement that aiq.sql_passthrough runs may write the setting, but not the claims
 -- that count meanwhile. That such a statement runs is told by its cursor, which is
 -- being read and so cannot be closed. It is looked for only where it can be: that
--- statement is read-only, and before PostgreSQL 16 it could stop being so.
+-- statement is read-only, which from PostgreSQL 17 on it certainly stays (15 lets it
+-- reset transaction_read_only).
 create or replace function rbac.caller_audiences() returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -114,7 +115,7 @@ declare
     claimed uuid[];
 begin
     if current_setting('transaction_read_only') = 'on'
-        or current_setting('server_version_num')::int < 160000
+        or current_setting('server_version_num')::int < 170000
     then
         if exists (select from pg_cursors as c where c.name = 'aiq.sql_passthrough') then
             setting := coalesce(rbac.pinned_claims(), setting);

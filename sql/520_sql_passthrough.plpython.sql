@@ -7,6 +7,14 @@
 -- do, under the policies of `authenticated`. It is not owned by `authenticated` itself,
 -- which could then drop it.
 --
+-- What it does not keep from: reading settings (claims, headers, whatever a gateway puts
+-- there) and the server's statistics; a policy of others that reads the setting
+-- request.jwt.claims by itself, rather than rbac.caller_audiences, can be told other
+-- claims; and what a function does outside this database (dblink, an untrusted language)
+-- is not rolled back, nor are PREPARE in a function's text, setseed and messages for
+-- logical decoding that are not transactional. A session lock that the session held
+-- already and the statement took once more is held once more.
+--
 -- All around the statement is a cursor of a fixed name (see rbac.caller_audiences), and
 -- around that a subtransaction that is read only and always rolled back.
 
@@ -69,7 +77,7 @@ begin
     loop
         fetch statement into one;
         exit when not found;
-        -- Before PostgreSQL 16 a statement can switch this off, though it is rolled back.
+        -- PostgreSQL 15 lets a statement reset this, though what it writes is rolled back.
         if current_setting('transaction_read_only') <> 'on' then
             raise exception using
                 errcode = '25006',
