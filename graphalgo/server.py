@@ -7,13 +7,12 @@ them reads.
 
 from __future__ import annotations
 
-from _json import encode_basestring
-
 from graphalgo.engine import iterated_join as _iterated_join
 from graphalgo.engine import iterated_join_trace as _iterated_join_trace
 from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.refusals import json_text, server_refusal
 from graphalgo.stores.spi import SpiStore
 
 TYPE_CHECKING = False
@@ -35,7 +34,7 @@ def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterato
     return (
         (
             row.resolved, row.round, row.hops, row.node_id, row.score,
-            None if row.path is None else _json(row.path),
+            None if row.path is None else json_text(row.path),
             row.deferred, row.examined, row.reason, None,
         )
         for row in rows
@@ -47,7 +46,7 @@ def iterated_join_trace(
 ) -> list[tuple[str | None, str | None]]:
     """Answer `aiq.iterated_join_trace` as JSON text."""
     trace, refusal = _run(plpy, shared, _iterated_join_trace, arguments)
-    return [(None if trace is None else _json(trace), refusal)]
+    return [(None if trace is None else json_text(trace), refusal)]
 
 
 def walk(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[str | None, ...]]:
@@ -101,15 +100,8 @@ def _run(
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:
-        # What the server said: a number for its SQLSTATE, detail, hint and more.
-        number, detail, hint, *_ = error.spidata
-        refusal = {
-            "sqlstate": _sqlstate(number),
-            "message": str(error),
-            "detail": detail,
-            "hint": hint,
-        }
-    return None, _json(refusal)
+        refusal = server_refusal(error)
+    return None, json_text(refusal)
 
 
 def _array(elements: Iterable[str]) -> str:
@@ -121,28 +113,3 @@ def _quoted(text: str) -> str:
     """Return a text as an element of an array."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _sqlstate(number: int) -> str:
-    """Return the five characters that the server packs into a number, six bits each.
-
-    Only errors that have a condition name carry them as text, too.
-    """
-    return "".join(chr(ord("0") + (number >> 6 * place & 63)) for place in range(5))
-
-
-def _json(value: Any) -> str:
-    """Return a value of the engine's answers as JSON text.
-
-    The json module takes a fresh backend some 14 ms to import, longer than the
-    rest of a first call; its own string encoder, which is in C, takes nothing.
-    """
-    if isinstance(value, str):
-        return encode_basestring(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(key)}:{_json(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", False: "false", True: "true"}[value]
-    return repr(value)

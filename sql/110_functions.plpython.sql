@@ -24,12 +24,17 @@ begin
             hint = 'Write {"sqlstate": "22023", "message": "a sentence"}, with a "hint" if there is one.';
     end if;
     -- An option of raise may not be null.
-    if refusal ->> 'detail' is not null then
+    if refusal ->> 'detail' is not null and refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',
             message = refusal ->> 'message',
             detail = refusal ->> 'detail',
-            hint = coalesce(refusal ->> 'hint', '');
+            hint = refusal ->> 'hint';
+    elsif refusal ->> 'detail' is not null then
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message',
+            detail = refusal ->> 'detail';
     elsif refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',

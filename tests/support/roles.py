@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker")
+ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker", "aiq_reader")
 
 # Everything in our schemas but what an extension put there.
 RELATIONS = """
@@ -52,6 +52,7 @@ CALLS = {
     "nodes_by_key": "select * from aiq.nodes_by_key('{nobody}', '{canonical}', 1)",
     "nodes_by_soft_name": "select * from aiq.nodes_by_soft_name('{nobody}', true, 1)",
     "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
+    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
 }
 # And each that reads none.
 HELPERS = {"fold_key", "name_similarity", "refuse", "caller_audiences"}
