@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 
 from tests.support.roles import REQUESTS, bare, functions, refused
 
-OURS = {"22023", "42704", "P0002", "21000", "55000", "42883", "42501"}
+OURS = {"22023", "42704", "P0002", "21000", "55000", "42883", "42501", "42601"}
 
 # A call of each function that is answered, argument by argument.
 NAMES = {"p_names": "'{meridian}'", "p_similarity": "0.5"}
@@ -60,6 +60,7 @@ CALLS = {
     },
     "queue_link_pairs": {"p_low": "0.4", "p_high": "0.8", "p_limit": "10"},
     "registration_problems": {},
+    "sql_passthrough": {"p_statement": "'select 1'", "p_limit": "10"},
 }  # fmt: skip
 
 LONG = "repeat('é', 3000)"
