@@ -305,23 +305,25 @@ begin
             and (k.soft, k.audience, k.retired_at)
             is distinct from ((a.entity_type is null), v.audience, a.retired_at)
     $statement$;
-    -- Locked first, and read in a statement of its own: another transaction may have
-    -- changed the other end.
+    -- All of them are locked first, those too whose copies seem right, and are read in a
+    -- statement of its own: another transaction may be changing the other end.
     execute $statement$
-        with touched as materialized (
-            select o.id from after_change as a join aiq.edges as o on o.src_id = a.id
+        with spreading as materialized (
+            select a.id
+            from after_change as a
+            join before_change as b on b.id = a.id
+            where
+                (a.audience, a.retired_at) is distinct from (b.audience, b.retired_at)
+        ),
+        touched as materialized (
+            select o.id from spreading as a join aiq.edges as o on o.src_id = a.id
             union
-            select i.id from after_change as a join aiq.edges as i on i.dst_id = a.id
+            select i.id from spreading as a join aiq.edges as i on i.dst_id = a.id
         )
         select array(
             select t.id
             from touched
             join aiq.edges as t on t.id = touched.id
-            join aiq.nodes as s on s.id = t.src_id
-            join aiq.nodes as d on d.id = t.dst_id
-            where
-                (t.src_audience, t.dst_audience, t.retired_at)
-                is distinct from (s.audience, d.audience, least(s.retired_at, d.retired_at))
             order by t.src_id, t.relation, t.dst_id, t.org_id, t.visibility, t.owner_id, t.id
             for no key update of t
         )

@@ -870,15 +870,32 @@ comment on function aiq.require_key_columns(regclass, text[], text, text) is
     'Refuses a registered table whose primary key has lost columns';
 revoke all on function aiq.require_key_columns(regclass, text[], text, text) from public;
 
+-- A server looks for a deadlock once a wait, after a second by default.
+create or replace function aiq.wait_at_most(p_patience interval) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_patience = interval '0' or p_patience > interval '1500 milliseconds' then
+        perform set_config('lock_timeout', '1500ms', true);
+    end if;
+end
+$$;
+alter function aiq.wait_at_most(interval) owner to aiq_engine;
+comment on function aiq.wait_at_most(interval) is
+    'Bounds each wait for a lock, unless the caller''s own bound, 0 for none, is tighter';
+revoke all on function aiq.wait_at_most(interval) from public;
+
 -- Whatever the session of the writer has set must not change what the rows say:
 -- the settings that text depends on, and how a statement is read, are pinned.
 -- Only a trigger's own function sees the transition tables, so the statements are
 -- run here. A row's node comes before its edges.
 --
 -- Writers lock what they share in one order: waiting rows of link tables, nodes by id,
--- edges by what they say. Rows written by several statements of a transaction can
--- still make two wait for each other; what a trigger holds is then let go and done
--- again.
+-- edges by what they say. Rows written by several statements of a transaction, or by
+-- the two halves of an insert on conflict, can still make two wait for each other. So
+-- nobody waits for long while holding what the trigger itself has locked: it is let
+-- go, and done again. The writer's own lock_timeout holds for the whole.
 create or replace function aiq.keep_in_step() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -905,17 +922,23 @@ declare
     detail text;
     read boolean;
     skipped boolean;
+    again int := 0;
+    lock_timeout constant text := current_setting('lock_timeout');
+    patience constant interval := lock_timeout::interval;
+    begun constant timestamptz := clock_timestamp();
 begin
     for entity in
         select * from aiq.entity_tables as e where tg_relid = any (e.members) and not e.paused order by e.id
     loop
         touched := aiq.touched_keys(entity.key_columns, tg_op);
         skipped := false;
-        for attempt in 1..4 loop
+        loop
             begin
                 read := false;
+                perform aiq.wait_at_most(patience);
                 if tg_op = 'TRUNCATE' then
                     perform aiq.retire_truncated(entity);
+                    perform set_config('lock_timeout', lock_timeout, true);
                     exit;
                 end if;
                 if aiq.has_waiting(entity.entity_type, entity.source_table) then
@@ -933,11 +956,15 @@ begin
                 execute aiq.entity_statement(entity, touched) into report;
                 read := true;
                 perform aiq.settle_arrivals(entity.entity_type, entity.source_table, report.arrived);
+                perform set_config('lock_timeout', lock_timeout, true);
                 exit;
             exception when others then
                 get stacked diagnostics code = returned_sqlstate, hit = constraint_name,
                     what = message_text, detail = pg_exception_detail;
-                if code = '40P01' and attempt < 4 then
+                if code = '40P01' and again < 10 or code = '55P03' and (
+                    patience = interval '0' or clock_timestamp() < begun + patience
+                ) then
+                    again := again + (code = '40P01')::int;
                     continue;
                 end if;
                 if read or aiq.passes_as_it_is(code) then
@@ -966,10 +993,12 @@ begin
         select * from aiq.link_tables as l where tg_relid = any (l.members) and not l.paused order by l.id
     loop
         touched := aiq.touched_keys(link.key_columns, tg_op);
-        for attempt in 1..4 loop
+        loop
             begin
+                perform aiq.wait_at_most(patience);
                 if tg_op = 'TRUNCATE' then
                     perform aiq.drop_truncated_links(link);
+                    perform set_config('lock_timeout', lock_timeout, true);
                     exit;
                 end if;
                 if tg_op <> 'INSERT' then
@@ -980,11 +1009,15 @@ begin
                 end if;
                 execute aiq.link_statement(link, touched) into report;
                 perform aiq.settle_links(link, report.departed, report.restated, report.arrived);
+                perform set_config('lock_timeout', lock_timeout, true);
                 exit;
             exception when others then
                 get stacked diagnostics code = returned_sqlstate,
                     what = message_text, detail = pg_exception_detail;
-                if code = '40P01' and attempt < 4 then
+                if code = '40P01' and again < 10 or code = '55P03' and (
+                    patience = interval '0' or clock_timestamp() < begun + patience
+                ) then
+                    again := again + (code = '40P01')::int;
                     continue;
                 end if;
                 if aiq.passes_as_it_is(code) then

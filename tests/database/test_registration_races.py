@@ -346,3 +346,37 @@ def test_writers_of_nodes_and_edges_and_a_truncate_do_not_lock_each_other_out(db
     assert db.execute(STALE_EDGES).fetchone() == (0,)
     assert db.execute(STALE_KEYS).fetchone() == (0,)
     assert db.execute("select count(*) from aiq.unsettled").fetchone() == (0,)
+
+
+def test_the_writers_lock_timeout_is_kept_and_obeyed(db, two):
+    db.execute("insert into harbour.vessels (id, name) values (2, 'Star')")
+    db.execute(LINK)
+    two[0].execute("select from aiq.edges for update")
+    two[1].execute("set lock_timeout = '2500ms'")
+    two[1].commit()
+    began = time.monotonic()
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        two[1].execute("delete from harbour.convoys")
+    assert 2 < time.monotonic() - began < 5
+    two[1].rollback()
+    two[0].rollback()
+    two[1].execute("delete from harbour.convoys")
+    assert two[1].execute("show lock_timeout").fetchone() == ("2500ms",)
+    two[1].commit()
+    assert edges(db) == set()
+
+
+def test_a_writer_waits_as_long_as_it_takes(db, two):
+    db.execute("insert into harbour.vessels (id, name) values (2, 'Star')")
+    db.execute(LINK)
+    two[0].execute("select from aiq.edges for update")
+    two[1].execute("set lock_timeout = 0")
+    two[1].commit()
+    thread = threading.Thread(target=lambda: two[1].execute("delete from harbour.convoys"))
+    thread.start()
+    thread.join(2)
+    assert thread.is_alive()
+    two[0].rollback()
+    thread.join()
+    two[1].commit()
+    assert edges(db) == set()
