@@ -105,21 +105,14 @@ begin
         ) as held
     $statement$, aiq.copying_lock()) into locked;
     execute $statement$
-        with written as materialized (
-            select distinct c.node_id as id from changed as c
-        ),
-        held as materialized (
-            select n.id, n.entity_type is null as soft, n.audience, n.retired_at
-            from written as w join aiq.nodes as n on n.id = w.id
-        )
         select
-            min(c.node_id) filter (where h.id is null) as missing,
+            min(c.node_id) filter (where n.id is null) as missing,
             bool_or(
-                c.soft <> h.soft or c.narrowed_to is not null
-                or c.audience is distinct from h.audience or c.retired_at is distinct from h.retired_at
+                c.soft <> (n.entity_type is null) or c.narrowed_to is not null
+                or c.audience is distinct from n.audience or c.retired_at is distinct from n.retired_at
             ) as differ
         from changed as c
-        left join held as h on h.id = c.node_id
+        left join aiq.nodes as n on n.id = c.node_id
     $statement$ into found_keys;
     if found_keys.missing is not null then
         perform aiq.refuse_reference('node_keys', 'node_id', found_keys.missing::text, 'nodes', 'that id');

@@ -621,6 +621,31 @@ comment on function aiq.missing_ends() is
     'The ends that rows of link tables wait for, of the rows that this transaction has left waiting';
 revoke all on function aiq.missing_ends() from public;
 
+create or replace function aiq.settle_parts(p_parts aiq.unsettled[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    part aiq.unsettled;
+    link aiq.link_tables;
+begin
+    foreach part in array p_parts loop
+        if part.keys is not null then
+            perform aiq.open_arrivals(part.entity_type, part.source_table, part.keys);
+            continue;
+        end if;
+        select * into link from aiq.link_tables as l where l.id = part.link_id;
+        if found then
+            perform aiq.open_links(link, part.rows);
+        end if;
+    end loop;
+end
+$$;
+alter function aiq.settle_parts(aiq.unsettled[]) owner to aiq_engine;
+comment on function aiq.settle_parts(aiq.unsettled[]) is
+    'Opens the edges between what a transaction has written and what others have committed meanwhile';
+revoke all on function aiq.settle_parts(aiq.unsettled[]) from public;
+
 -- The lock is taken at the end of the transaction, all of it at once and in order, and
 -- is held no longer than the commit takes: nobody waits for it who holds it. Those who
 -- make nodes share it; those who leave rows waiting have it alone.
@@ -632,8 +657,6 @@ as $$
 declare
     item record;
     left_over aiq.unsettled[];
-    part aiq.unsettled;
-    link aiq.link_tables;
     alone int[] := '{}';
 begin
     -- The first of the transaction's rows settles them all.
@@ -671,15 +694,16 @@ begin
         delete from aiq.unsettled as u returning u
     )
     select array_agg(t.u order by (t.u).id) into left_over from taken as t;
-    foreach part in array left_over loop
-        if part.keys is not null then
-            perform aiq.open_arrivals(part.entity_type, part.source_table, part.keys);
-            continue;
-        end if;
-        select * into link from aiq.link_tables as l where l.id = part.link_id;
-        if found then
-            perform aiq.open_links(link, part.rows);
-        end if;
+    -- Whoever waits for this in a trigger lets go after a while.
+    for attempt in 1..5 loop
+        begin
+            perform aiq.settle_parts(left_over);
+            exit;
+        exception when deadlock_detected then
+            if attempt = 5 then
+                raise;
+            end if;
+        end;
     end loop;
     -- What still waits has been looked at, but for rows that were found only now, under
     -- a lock that was shared: their own turn of this trigger comes next.

@@ -555,7 +555,9 @@ def say(db, weight, start="2020-01-01", memory="doc"):
     )
 
 
-CHARTER = "insert into harbour.charters (vessel_id, operator_id, share, since) values (1, 1, %s, %s)"
+CHARTER = (
+    "insert into harbour.charters (vessel_id, operator_id, share, since) values (1, 1, %s, %s)"
+)
 
 
 def test_an_edge_that_a_memory_still_asserts_stays_when_its_row_goes(db):
@@ -675,7 +677,7 @@ def test_a_link_table_without_its_primary_key_says_so(db):
         db,
         "insert into harbour.charters (vessel_id, operator_id) values (2, 1)",
         "55000",
-        "harbour.charters is read as edges \"operated_by\"",
+        'harbour.charters is read as edges "operated_by"',
         "has no column line any more",
     )
     assert "aiq.unregister_link_table" in error.diag.message_hint

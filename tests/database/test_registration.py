@@ -1016,8 +1016,9 @@ def test_rows_may_exchange_their_handle_numbers(vessels):
         "insert into harbour.vessels (id, name, number) values (1, 'a', 7), (2, 'b', 8), (3, 'c', 9)"
     )
     before = ids(vessels)
-    vessels.execute("update harbour.vessels set number = case id when 1 then 8 when 2 then 7 end"
-                    " where id < 3")
+    vessels.execute(
+        "update harbour.vessels set number = case id when 1 then 8 when 2 then 7 end where id < 3"
+    )
     handles = "select source_pk, handle from aiq.nodes_api order by 1"
     assert vessels.execute(handles).fetchall() == [("1", "VSL-8"), ("2", "VSL-7"), ("3", "VSL-9")]
     vessels.execute("update harbour.vessels set number = number + 1")
@@ -1065,7 +1066,7 @@ def test_a_primary_key_column_that_is_gone_is_named_with_a_remedy(vessels):
             vessels,
             statement,
             "55000",
-            "harbour.vessels is read as nodes of type \"vessel\" by its primary key (id)",
+            'harbour.vessels is read as nodes of type "vessel" by its primary key (id)',
             "has no column id any more",
         )
         assert "aiq.unregister_entity_table" in error.diag.message_hint

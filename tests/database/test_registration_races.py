@@ -88,9 +88,7 @@ def committing(connection, into):
 @pytest.mark.parametrize("first", ["node", "link"])
 @pytest.mark.parametrize("committed_first", ["node", "link"])
 @pytest.mark.parametrize("arrival", sorted(ARRIVALS))
-def test_a_row_and_what_it_names_written_by_two_sessions(
-    db, two, arrival, first, committed_first
-):
+def test_a_row_and_what_it_names_written_by_two_sessions(db, two, arrival, first, committed_first):
     before, node = ARRIVALS[arrival]
     if before:
         db.execute(before)
@@ -151,9 +149,7 @@ def test_one_snapshot_may_leave_a_row_waiting_that_nobody_else_settles(db, two):
 
 def test_sessions_that_leave_rows_waiting_do_not_hinder_each_other_before_they_commit(db, two):
     for number, connection in enumerate(two):
-        connection.execute(
-            "insert into harbour.vessels (id, name) values (%s, 'n')", [10 + number]
-        )
+        connection.execute("insert into harbour.vessels (id, name) values (%s, 'n')", [10 + number])
         connection.execute("insert into harbour.convoys (a, b) values (%s, 99)", [10 + number])
     for connection in two:
         connection.commit()
@@ -166,14 +162,14 @@ def test_a_row_that_waits_for_nothing_is_a_problem_with_a_remedy(db):
     assert db.execute(PROBLEMS).fetchall() == []
     db.execute("alter table harbour.convoys disable trigger all")
     db.execute("set session_replication_role = replica")
-    db.execute("insert into aiq.nodes (entity_type, source_table, source_pk)"
-               " values ('vessel', 'harbour.vessels', '2')")
+    db.execute(
+        "insert into aiq.nodes (entity_type, source_table, source_pk)"
+        " values ('vessel', 'harbour.vessels', '2')"
+    )
     db.execute("reset session_replication_role")
     db.execute("alter table harbour.convoys enable trigger all")
     found = db.execute(PROBLEMS).fetchall()
-    assert [row[0] for row in found] == [
-        "1 of its rows have no edge although both ends are nodes"
-    ]
+    assert [row[0] for row in found] == ["1 of its rows have no edge although both ends are nodes"]
     db.execute(found[0][1])
     assert db.execute(PROBLEMS).fetchall() == []
     assert edges(db) == {("2", "follows", "1")}
@@ -239,9 +235,7 @@ def test_both_ends_of_an_edge_change_their_scope_at_once(db, two):
     db.execute(LINK)
     two[0].execute(f"update harbour.vessels set org = '{LINE}' where id = 1")
     thread = threading.Thread(
-        target=lambda: two[1].execute(
-            f"update harbour.vessels set org = '{SHIPPING}' where id = 2"
-        )
+        target=lambda: two[1].execute(f"update harbour.vessels set org = '{SHIPPING}' where id = 2")
     )
     thread.start()
     thread.join(0.4)
