@@ -1013,7 +1013,8 @@ def test_installing_again_keeps_registrations(vessels, installed):
 def test_rows_may_exchange_their_handle_numbers(vessels):
     vessels.execute(REGISTER + "'name', p_number_expr => 'number')")
     vessels.execute(
-        "insert into harbour.vessels (id, name, number) values (1, 'a', 7), (2, 'b', 8), (3, 'c', 9)"
+        "insert into harbour.vessels (id, name, number)"
+        " values (1, 'a', 7), (2, 'b', 8), (3, 'c', 9)"
     )
     before = ids(vessels)
     vessels.execute(

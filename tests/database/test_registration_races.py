@@ -20,7 +20,9 @@ insert into aiq.relations (src_type, relation, dst_type) values ('vessel', 'foll
 create table harbour.vessels (id int primary key, name text, active boolean default true, org uuid);
 create table harbour.convoys (a int, b int, weight real default 1, primary key (a, b));
 select aiq.register_entity_table('vessel', 'harbour.vessels', 'name', null, 'org', 'active');
-select aiq.register_link_table('harbour.convoys', 'follows', 'vessel', 'vessel', 'a', 'b', 'weight');
+select aiq.register_link_table(
+    'harbour.convoys', 'follows', 'vessel', 'vessel', 'a', 'b', 'weight'
+);
 insert into harbour.vessels (id, name) values (1, 'Dawn');
 """
 LINK = "insert into harbour.convoys (a, b) values (2, 1)"
