@@ -1,8 +1,8 @@
-"""The dialect's own errors."""
+"""The dialect's own errors. Each knows its place in the query."""
 
 from __future__ import annotations
 
-from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 
 
 class QuerySyntaxError(GraphAlgoError):
@@ -20,6 +20,17 @@ class QuerySyntaxError(GraphAlgoError):
     """
 
     sqlstate = "42601"
+
+    def __init__(self, message: str, hint: str | None, position: int) -> None:
+        super().__init__(f"{message} at character {position}", hint)
+        self.position = position
+
+
+class QueryValueError(InvalidValue):
+    """A query parses, but a value in it is out of its range (22023).
+
+    The parameters are those of :class:`QuerySyntaxError`.
+    """
 
     def __init__(self, message: str, hint: str | None, position: int) -> None:
         super().__init__(f"{message} at character {position}", hint)
