@@ -89,6 +89,12 @@ if TYPE_CHECKING:
             None where the caller can read no such relation.
             """
 
+        def callable_functions(self, names: Sequence[str]) -> list[dict[str, Any]]:
+            """Return name, arguments, result and description of functions of schema `aiq`.
+
+            Those of the names that the caller may execute, by name.
+            """
+
 
 class TextSource:
     """A registered source of texts.
