@@ -14,7 +14,7 @@ from graphalgo.engine import iterated_join_trace as _iterated_join_trace
 from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
-from graphalgo.stores.spi import SpiStore
+from graphalgo.stores.spi import QuerySpiStore, SpiStore
 
 TYPE_CHECKING = False
 
@@ -85,19 +85,43 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
+def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str:
+    """Answer `aiq.query` as JSON text, or a refusal after an exclamation mark."""
+    from graphalgo.p8ql.query import query as run  # noqa: PLC0415 - the dialect's callers pay
+
+    return _answer(plpy, lambda: run(QuerySpiStore(plpy, shared), text, embedding))
+
+
+def parse(plpy: Any, text: Any) -> str:
+    """Answer `aiq.parse` as JSON text, or a refusal after an exclamation mark."""
+    from graphalgo.p8ql.parser import parse as run  # noqa: PLC0415
+
+    return _answer(plpy, lambda: run(text).as_dict())
+
+
+def _answer(plpy: Any, run: Callable[[], Any]) -> str:
+    answer, refusal = _attempt(plpy, run)
+    return f"!{refusal}" if refusal is not None else _json(answer)
+
+
 def _run(
     plpy: Any,
     shared: dict[str, Any],
     algorithm: Callable[..., Answer],
     arguments: tuple[Any, ...],
 ) -> tuple[Answer | None, str | None]:
-    """Run an algorithm; return its answer, or nothing and the refusal as JSON text.
+    """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
+    return _attempt(plpy, lambda: algorithm(SpiStore(plpy, shared), *arguments))
+
+
+def _attempt(plpy: Any, run: Callable[[], Answer]) -> tuple[Answer | None, str | None]:
+    """Call something; return its answer, or nothing and the refusal as JSON text.
 
     So is an error of the server (a judge that fails, a cancelled statement): the
     statement ends with it all the same, in the server's own words.
     """
     try:
-        return algorithm(SpiStore(plpy, shared), *arguments), None
+        return run(), None
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from graphalgo.engine.errors import InvalidJudge, MissingSetting
 from graphalgo.stores import sql
+from graphalgo.stores.catalogue import Catalogue
 
 TYPE_CHECKING = False
 
@@ -32,7 +33,7 @@ JUDGE_COLUMNS = [20, 20, 700, 25]
 JUDGE_SHAPE = "f(bigint[]) returns table(bigint, bigint, real, text)"
 
 
-class RelationalStore:
+class RelationalStore(Catalogue):
     """Reads nodes, keys and links through the views and functions of schema `aiq`.
 
     A subclass runs statements.

@@ -56,6 +56,21 @@ cross join lateral (
 ) as k
 order by i.number, k.node_id
 """
+# The same, with what is shown of each node.
+EXACT_KEYS_SHOWN = """
+select i.number, k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
+from unnest($1) with ordinality as i (key, number)
+cross join lateral (
+    select h.node_id, h.key, h.kind from aiq.node_keys_api as h
+    where h.key = i.key and not h.soft and h.kind = any ($2)
+    order by h.node_id limit $3
+) as k
+cross join lateral (
+    select m.handle, m.entity_type, m.summary
+    from aiq.nodes_ever as m where m.id = k.node_id limit 1
+) as n
+order by i.number, k.node_id
+"""
 SOFT_NAMES = """
 select i.number, n.id as node_id, n.soft_key as key
 from unnest($1) with ordinality as i (key, number)
