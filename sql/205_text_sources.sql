@@ -249,7 +249,7 @@ select
     (select count(*) from deleted) as deleted$statement$,
         t.id,
         aiq.text_projection(t, aiq.source_rows(t.source, t.key_columns, t.key_operators, p_touched)),
-        p_touched is null, t.configuration::oid,
+        case when p_touched is null then 'true' else 'false' end, t.configuration::oid,
         case when p_touched is not null then 'select row_id from touched_keys'
             else format('select row_id from aiq.text_chunks where source_id = %s', t.id) end
     )

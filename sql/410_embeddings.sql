@@ -228,17 +228,17 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    model_id int;
+    of_model int;
     dropped bigint;
 begin
-    select m.id into model_id from aiq.embedding_models as m where m.name = p_name for update;
+    select m.id into of_model from aiq.embedding_models as m where m.name = p_name for update;
     if not found then
         perform aiq.refuse_embedding_model(p_name);
     end if;
-    perform aiq.drop_vector_index(model_id);
-    delete from aiq.chunk_vectors as v where v.model_id = unregister_embedding_model.model_id;
+    perform aiq.drop_vector_index(of_model);
+    delete from aiq.chunk_vectors as v where v.model_id = of_model;
     get diagnostics dropped = row_count;
-    delete from aiq.embedding_models as m where m.id = model_id;
+    delete from aiq.embedding_models as m where m.id = of_model;
     return dropped;
 end
 $$;
@@ -257,12 +257,12 @@ set search_path = pg_catalog, pg_temp
 set extra_float_digits = 1
 as $$
 declare
-    source_id int;
+    of_source int;
     model aiq.embedding_models;
     wrong record;
     written bigint;
 begin
-    select s.id into source_id from aiq.text_sources as s where s.name = p_source;
+    select s.id into of_source from aiq.text_sources as s where s.name = p_source;
     if not found then
         perform aiq.refuse_text_source(p_source);
     end if;
@@ -277,7 +277,7 @@ begin
     end if;
     select u.row_id, c.id is null as unknown into wrong
     from unnest(p_ids) with ordinality as u (row_id, place)
-    left join aiq.text_chunks as c on c.source_id = put_embeddings.source_id and c.row_id = u.row_id
+    left join aiq.text_chunks as c on c.source_id = of_source and c.row_id = u.row_id
     where c.id is null order by u.place limit 1;
     if found then
         raise exception using
@@ -288,12 +288,12 @@ begin
     -- Held until the end, so that no content changes between being looked at and
     -- having its vector.
     perform from aiq.text_chunks as c
-    where c.source_id = put_embeddings.source_id and c.row_id = any (p_ids)
+    where c.source_id = of_source and c.row_id = any (p_ids)
     order by c.id for share;
     if p_digests is not null then
         select u.row_id into wrong
         from unnest(p_ids, p_digests) with ordinality as u (row_id, digest, place)
-        left join aiq.text_chunks as c on c.source_id = put_embeddings.source_id and c.row_id = u.row_id
+        left join aiq.text_chunks as c on c.source_id = of_source and c.row_id = u.row_id
         where md5(c.content) is distinct from u.digest order by u.place limit 1;
         if found then
             raise exception using
@@ -332,7 +332,7 @@ begin
         insert into aiq.chunk_vectors as v (chunk_id, model_id, source_id, audience, norm, vector)
         select c.id, model.id, c.source_id, c.audience, sqrt(g.squares), g.vector
         from given as g
-        join aiq.text_chunks as c on c.source_id = put_embeddings.source_id and c.row_id = g.row_id
+        join aiq.text_chunks as c on c.source_id = of_source and c.row_id = g.row_id
         where not exists (select from faults)
         on conflict (chunk_id, model_id) do update
         set vector = excluded.vector, norm = excluded.norm, audience = excluded.audience,
@@ -433,14 +433,14 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    source_id int;
-    model_id int;
+    of_source int;
+    of_model int;
 begin
-    select s.id into source_id from aiq.text_sources as s where s.name = p_source;
+    select s.id into of_source from aiq.text_sources as s where s.name = p_source;
     if not found then
         perform aiq.refuse_text_source(p_source);
     end if;
-    select m.id into model_id from aiq.embedding_models as m where m.name = p_model;
+    select m.id into of_model from aiq.embedding_models as m where m.name = p_model;
     if not found then
         perform aiq.refuse_embedding_model(p_model);
     end if;
@@ -454,10 +454,10 @@ begin
     select c.row_id, c.title, c.content, md5(c.content)
     from aiq.text_chunks as c
     where
-        c.source_id = passages_to_embed.source_id
+        c.source_id = of_source
         and not exists (
             select from aiq.chunk_vectors as v
-            where v.chunk_id = c.id and v.model_id = passages_to_embed.model_id
+            where v.chunk_id = c.id and v.model_id = of_model
         )
     order by c.id
     limit p_limit;

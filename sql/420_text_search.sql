@@ -69,7 +69,7 @@ as $$
         c.row_id, c.row_number, c.title,
         case when p_words is not null then ts_headline(
             s.configuration, c.content, websearch_to_tsquery(s.configuration, p_words),
-            'StartSel=«, StopSel=», MaxFragments=2, MaxWords=20, MinWords=8, FragmentDelimiter=" … "'
+            'StartSel=«, StopSel=», MaxFragments=2, MaxWords=30, MinWords=15, FragmentDelimiter=" … "'
         ) end
     from aiq.text_sources as s
     join aiq.text_chunks as c on c.source_id = s.id and c.row_id = any (p_ids)
