@@ -41,7 +41,7 @@ where c.words @@ q and c.source_id = 1 order by rank desc, c.row_number limit 10
 OURS_TEXT = "select number, rank from aiq.rank_passages('notes', %s, 10)"
 QUERY = "select aiq.query(%s, %s)"
 BARE_VECTORS = """
-select c.row_number, v.vector::{schema}.vector operator({schema}.<=>) %s::{schema}.vector as away
+select c.row_number, v.vector::{schema}.vector operator({schema}.<=>) %s::real[]::{schema}.vector as away
 from aiq.chunk_vectors as v join aiq.text_chunks as c on c.id = v.chunk_id
 where v.model_id = 1 and v.source_id = 1 order by away limit 10
 """
@@ -49,7 +49,7 @@ where v.model_id = 1 and v.source_id = 1 order by away limit 10
 BARE_HNSW = """
 select v.chunk_id from aiq.chunk_vectors as v
 where v.model_id = 1 and v.source_id = 1 and (v.audience is null or v.audience = any (%s))
-order by v.vector::{schema}.vector({width}) operator({schema}.<=>) %s::{schema}.vector({width})
+order by v.vector::{schema}.vector({width}) operator({schema}.<=>) %s::real[]::{schema}.vector({width})
 limit %s
 """
 HNSW_SETTINGS = """
@@ -126,7 +126,7 @@ def _measure_text(bench: Bench, section: Section, dsn: str, words: list[str], ro
     }
     with bench.progress("text: words", len(words)) as advance:
         for one in words:
-            found = interleaved(cases, [(one,)], rounds=bench.profile.repeats, warm=2)
+            found = interleaved(cases, [(one,)], rounds=min(30, bench.profile.repeats), warm=2)
             for what, timings in found.items():
                 section.add(timings, found[name], rows=rows, words=one, what=what)
             section.bounds.append(

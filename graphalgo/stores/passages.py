@@ -34,7 +34,12 @@ EMBEDDED_MODELS = """
 select model from aiq.embedded_models_api where source = $1 order by model
 """
 VECTOR_SEARCH = "select current_setting('aiq.vector_search', true) as setting"
-VECTOR_SCHEMA = "select aiq.vector_schema() as schema"
+# How a model's vectors are compared, and whether pgvector can be asked.
+COMPARING = """
+select
+    (select distance from aiq.embedding_models_api where name = $1) as kind,
+    aiq.vector_schema() is not null as pgvector
+"""
 TEXT_RANKING = "select id, number, rank::float8 as rank from aiq.rank_passages($1, $2, $3)"
 SHOWN_PASSAGES = "select id, number, title, snippet from aiq.show_passages($1, $2, $3)"
 NEAR_VECTORS = """
@@ -149,10 +154,9 @@ class Passages:
     def vector_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
     ) -> Ranking:
-        kind = self._distance_of(model)
+        kind, pgvector = self._comparing(model)
         length = sqrt(sum(number * number for number in vector))
-        in_range = SHORTEST < length < LONGEST
-        if in_range and self._query(VECTOR_SCHEMA, (), ())[0]["schema"] is not None:
+        if pgvector and SHORTEST < length < LONGEST:
             return self._near_vectors(source, model, kind, list(vector), length, limit)
         return self._scan(source, model, kind, list(vector), limit)
 
@@ -164,7 +168,7 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        kind = self._distance_of(model)
+        kind, _ = self._comparing(model)
         wanted = limit * APPROXIMATE_ROWS
         rows = self._query(
             NEAR_VECTORS,
@@ -175,14 +179,14 @@ class Passages:
             return self.vector_ranking(source, model, vector, limit)
         return _nearest(_compared(kind, vector, rows), limit)
 
-    def _distance_of(self, model: str) -> str:
-        for one in self.embedding_models():
-            if one.name == model:
-                return one.distance
-        raise UnknownName(
-            f'"{model}" is not a registered embedding model',
-            "Register it with aiq.register_embedding_model.",
-        )
+    def _comparing(self, model: str) -> tuple[str, bool]:
+        row = self._query(COMPARING, ("text",), (model,))[0]
+        if row["kind"] is None:
+            raise UnknownName(
+                f'"{model}" is not a registered embedding model',
+                "Register it with aiq.register_embedding_model.",
+            )
+        return row["kind"], row["pgvector"]
 
     def _near_vectors(
         self,
