@@ -56,6 +56,7 @@ create table if not exists aiq.text_chunks (
             when 'private' then md5('private:' || owner_id::text)::uuid
         end
     ) stored,
+    embedded_at timestamptz,
     constraint text_chunks_private_has_owner check (visibility <> 'private' or owner_id is not null),
     unique (source_id, row_id)
 );
@@ -64,6 +65,8 @@ comment on table aiq.text_chunks is
     'The passages: the rows of the text sources, each with its content, its text search vector and its scope';
 comment on column aiq.text_chunks.row_id is 'The row''s id as text';
 comment on column aiq.text_chunks.row_number is 'The row''s id where ids are whole numbers';
+comment on column aiq.text_chunks.embedded_at is
+    'When a vector of it was last written: a transaction that began before and changes the content then fails, since it could not see the vector';
 create index if not exists text_chunks_words on aiq.text_chunks using gin (words);
 
 grant select, insert, update, delete on aiq.text_sources, aiq.text_chunks to aiq_engine;

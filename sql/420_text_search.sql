@@ -199,7 +199,7 @@ grant execute on function aiq.approximate_candidates(int, int, int, text, text, 
 
 create or replace function aiq.near_vectors(
     p_source text, p_model text, p_vector real[], p_slack float8, p_limit int, p_approximate boolean
-) returns table (id text, number bigint, vector real[], near float8)
+) returns table (id text, number bigint, vector bytea, near float8, kind text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -248,10 +248,10 @@ begin
     end if;
     return query execute format(
         $statement$
-        select c.row_id, c.row_number, v.vector, case
+        select c.row_id, c.row_number, array_send(v.vector), case
             when v.norm > 1e-10 and v.norm < 1e10 then %s%s
             else '-Infinity'
-        end
+        end, %L
         from unnest($2) with ordinality as k (chunk_id, place)
         cross join lateral (
             select o.vector, o.norm from aiq.chunk_vectors as o
@@ -263,13 +263,13 @@ begin
         order by k.place
         $statement$,
         aiq.near_statement(model.distance, schema, format('v.vector::%I.vector', schema)),
-        case model.distance when 'inner' then ' - $3 * v.norm' else '' end, model.id
+        case model.distance when 'inner' then ' - $3 * v.norm' else '' end, model.distance, model.id
     ) using p_vector, candidates, p_slack;
 end
 $$;
 alter function aiq.near_vectors(text, text, real[], float8, int, boolean) owner to aiq_owner;
 comment on function aiq.near_vectors(text, text, real[], float8, int, boolean) is
-    'Passages that the caller may see with their vectors of a model, by pgvector''s distance from p_vector (for inner, less p_slack times the vector''s length): what the exact ranking is made from. With p_approximate, those that the model''s index finds';
+    'Passages that the caller may see with their vectors of a model, as the server sends them, by pgvector''s distance from p_vector (for inner, less p_slack times the vector''s length): what the exact ranking is made from. With p_approximate, those that the model''s index finds';
 revoke all on function aiq.near_vectors(text, text, real[], float8, int, boolean) from public;
 
 grant execute on function

@@ -43,7 +43,7 @@ select
 TEXT_RANKING = "select id, number, rank::float8 as rank from aiq.rank_passages($1, $2, $3)"
 SHOWN_PASSAGES = "select id, number, title, snippet from aiq.show_passages($1, $2, $3)"
 NEAR_VECTORS = """
-select id, number, vector, near from aiq.near_vectors($1, $2, $3, $4, $5, $6)
+select id, number, vector, near, kind from aiq.near_vectors($1, $2, $3, $4, $5, $6)
 """
 # Every vector as the bytes that the server sends it in: as a list of Python's
 # numbers it would take many times as long.
@@ -58,11 +58,10 @@ select passage_id, id, number from aiq.passages where passage_id = any ($1)
 VECTOR_SEARCHES = ("exact", "approximate")
 
 # What pgvector is asked for beyond the rows that are wanted, so that one statement
-# is enough, and by how much more the next asks where it was not.
+# is enough, and by how much more the next asks where it was not. An approximate
+# search, too: the exact distances then choose.
 SPARE_ROWS = 10
 MORE_ROWS = 4
-# What an approximate search is asked for: the exact distances then choose.
-APPROXIMATE_ROWS = 2
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
@@ -168,16 +167,19 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        kind, _ = self._comparing(model)
-        wanted = limit * APPROXIMATE_ROWS
+        length = sqrt(sum(number * number for number in vector))
+        if not SHORTEST < length < LONGEST:
+            return self.vector_ranking(source, model, vector, limit)
+        error = _error(len(vector), SINGLE)
         rows = self._query(
             NEAR_VECTORS,
             ("text", "text", "real[]", "float8", "int", "boolean"),
-            (source, model, list(vector), 0.0, wanted, True),
+            (source, model, list(vector), error * length, limit + SPARE_ROWS, True),
         )
         if len(rows) < limit:
             return self.vector_ranking(source, model, vector, limit)
-        return _nearest(_compared(kind, vector, rows), limit)
+        found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
+        return _nearest(found, limit)
 
     def _comparing(self, model: str) -> tuple[str, bool]:
         row = self._query(COMPARING, ("text",), (model,))[0]
@@ -211,11 +213,8 @@ class Passages:
                 ("text", "text", "real[]", "float8", "int", "boolean"),
                 (source, model, vector, error * length, wanted, False),
             )
-            found = _compared(kind, vector, rows)
-            if len(rows) < wanted:
-                return _nearest(found, limit)
-            least = _least(kind, rows[-1]["near"], error)
-            if sorted(one for one, _ in found)[limit - 1] < least:
+            found, least = _compared(kind, vector, rows, error, limit)
+            if len(rows) < wanted or least > sorted(away for away, _ in found)[limit - 1]:
                 return _nearest(found, limit)
             wanted *= MORE_ROWS
 
@@ -263,12 +262,32 @@ def _row_id(row: Mapping[str, Any]) -> RowId:
 
 
 def _compared(
-    kind: str, vector: Sequence[float], rows: Sequence[Mapping[str, Any]]
-) -> list[tuple[float, Mapping[str, Any]]]:
-    """Return each row with its exact distance."""
+    kind: str,
+    vector: Sequence[float],
+    rows: Sequence[Mapping[str, Any]],
+    error: float,
+    limit: int,
+) -> tuple[list[tuple[float, Mapping[str, Any]]], float]:
+    """Return the rows that can be among the nearest of them, each with its exact distance.
+
+    And the least that the exact distance of the last of the rows can be.
+    """
+    from bisect import insort  # noqa: PLC0415
+
     from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
 
-    return [(distance(kind, vector, row["vector"]), row) for row in rows]
+    found: list[tuple[float, Mapping[str, Any]]] = []
+    distances: list[float] = []
+    least = -inf
+    for row in sorted(rows, key=lambda row: row["near"]):
+        least = _least(kind, row["near"], error)
+        if len(distances) >= limit and least > distances[limit - 1]:
+            # Neither this one nor any behind it.
+            break
+        away = distance(kind, vector, _numbers(row["vector"]))
+        found.append((away, row))
+        insort(distances, away)
+    return found, least
 
 
 def _nearest(found: list[tuple[float, Mapping[str, Any]]], limit: int) -> Ranking:
