@@ -168,15 +168,13 @@ class Passages:
         there are no more, or the caller sees so few that the index missed them.
         """
         length = sqrt(sum(number * number for number in vector))
-        if not SHORTEST < length < LONGEST:
-            return self.vector_ranking(source, model, vector, limit)
         error = _error(len(vector), SINGLE)
         rows = self._query(
             NEAR_VECTORS,
             ("text", "text", "real[]", "float8", "int", "boolean"),
             (source, model, list(vector), error * length, limit + SPARE_ROWS, True),
         )
-        if len(rows) < limit:
+        if len(rows) < limit or not SHORTEST < length < LONGEST:
             return self.vector_ranking(source, model, vector, limit)
         found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
         return _nearest(found, limit)
