@@ -119,6 +119,11 @@ def parse(text: str) -> Plan:
     raise _no_mode(text, word, start)
 
 
+def plan_of(text: str) -> dict[str, Any]:
+    """Return the plan of a query as JSON has it; raises what :func:`parse` does."""
+    return parse(text).as_dict()
+
+
 def _statement(text: str) -> str:
     """Return a statement without what may stand at its ends."""
     end = len(text)
