@@ -13,9 +13,10 @@ as $$
     select
         exists (select from aiq.entity_tables as e where e.source = p_source)
         or exists (select from aiq.link_tables as l where l.source = p_source)
+        or exists (select from aiq.text_sources as t where t.source = p_source)
 $$;
 alter function aiq.is_registered(regclass) owner to aiq_engine;
-comment on function aiq.is_registered(regclass) is 'Whether a table is read as nodes or as edges';
+comment on function aiq.is_registered(regclass) is 'Whether a table is read as nodes, as edges or as passages';
 revoke all on function aiq.is_registered(regclass) from public;
 
 create or replace function aiq.link_projection(p_link aiq.link_tables, p_rows text) returns text
@@ -835,6 +836,8 @@ as $$
             jsonb_build_array('p_relation', l.relation)
         ))
     from aiq.link_tables as l
+    union all
+    select * from aiq.text_registrations()
 $$;
 alter function aiq.registrations() owner to aiq_engine;
 comment on function aiq.registrations() is
@@ -913,7 +916,11 @@ as $$
             'it has become a part of another table, whose statements go unnoticed', t.release
         from there as t where exists (select from pg_inherits as i where i.inhrelid = t.source)
         union all
-        select 7, t.what, t.registered_as, t.source_table, 'its primary key is another one now or gone', t.again
+        select
+            7, t.what, t.registered_as, t.source_table,
+            case t.what when 'passages' then 'its id column may now be null or repeat'
+                else 'its primary key is another one now or gone' end,
+            t.again
         from there as t where (select k.columns from aiq.source_key(t.source) as k) is distinct from t.key_columns
         union all
         select 8, t.what, t.registered_as, t.source_table, 'aiq_engine may no longer read it', t.again
