@@ -100,10 +100,3 @@ class Catalogue:
 
     def callable_functions(self, names: Sequence[str]) -> list[dict[str, Any]]:
         return self._rows(CALLABLE_FUNCTIONS, ("text[]",), (list(names),))
-
-    # TEMPORARY until the text sources are there.
-    def text_source(self, name): return None
-    def text_sources(self): return []
-    def embedding_models(self): return []
-    def embedded_models(self, source): return []
-    def vector_search(self): return "exact"
