@@ -28,10 +28,15 @@ BLOCK_ROWS = 5_000
 
 _loaded: dict[str, Callable[..., Any]] = {}
 
+
+def _refuse_value(value: Any) -> Any:
+    raise TypeError(f"{value!r} is no value of JSON")
+
+
 # What json.dumps makes of its arguments: no check for cycles, nothing for other types,
 # no indent, no spaces, no order, every key a text, NaN never.
 _encode: Callable[[Any, int], Iterable[str]] = make_encoder(
-    None, None, encode_basestring, None, ":", ",", False, False, False
+    None, _refuse_value, encode_basestring, None, ":", ",", False, False, False
 )
 
 
@@ -96,12 +101,11 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
 def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
     """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
     # Only who uses the dialect pays for it; an import again and again is not for nothing.
-    run = _loaded.get("query")
-    if run is None:
+    if "query" not in _loaded:
         from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
         _loaded["query"] = run
-    return _answer(plpy, shared, run, QuerySpiStore(plpy, shared), text, embedding)
+    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
 
 
 def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
