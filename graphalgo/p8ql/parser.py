@@ -467,7 +467,7 @@ def _other_word(written: str, word: str, modes: str) -> tuple[str, str]:
     if meant is None:
         return f"{written} is not a mode", modes
     form = f"The form is {FORMS[meant]}. " if meant in FORMS else ""
-    return f"{written} is not a mode; did you mean {meant}?", form + modes
+    return f"{written} is not a mode (did you mean {meant}?)", form + modes
 
 
 def _nearest(word: str, vocabulary: Sequence[str]) -> str | None:

@@ -542,6 +542,9 @@ class MemoryStore(MemoryTexts):
             )
         ]
 
+    def keys_with_prefix(self, prefix: str, limit: int) -> list[str]:
+        return sorted(key for key in self._holders if key.startswith(prefix))[:limit]
+
     def readable_relations(self) -> list[dict[str, Any]]:
         """Return nothing: there is no SQL here."""
         return []
