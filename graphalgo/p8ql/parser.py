@@ -385,6 +385,13 @@ class _Reader:
                 f"Write all keys first. {form}",
                 token.position,
             )
+        before = self.lexer.text[token.position - 2]
+        if token.kind == WORD and before in "\"'":
+            return QuerySyntaxError(
+                f"{shown(token.value)} stands right behind a string",
+                f"Inside a string that stands between {before} write {before} twice. {form}",
+                token.position,
+            )
         if token.kind in (STRING, COMMA):
             what = {"GRAPH": "one key", "SCHEMA": "one facet"}.get(self.mode, "one string of words")
             return QuerySyntaxError(
@@ -400,7 +407,7 @@ class _Reader:
 
     def refuse_odd(self, token: Token) -> None:
         """Refuse what has no place anywhere in the dialect."""
-        if token.value.startswith("--") or token.value.startswith("/*"):
+        if token.kind == WORD and token.value.startswith(("--", "/*")):
             raise QuerySyntaxError(
                 "a comment has no place here", "Comments belong to SQL alone.", token.position
             )
