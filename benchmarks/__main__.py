@@ -32,6 +32,7 @@ from benchmarks.suite import (
     shapes,
     similar,
     store,
+    text,
     twin,
     walk,
 )
@@ -47,6 +48,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
     "row_security": row_security.run,
     "store": store.run,
     "similar": similar.run,
+    "text": text.run,
     "twin": twin.run,
     "growth": growth.run,
     "shapes": shapes.run,

@@ -154,7 +154,7 @@ as $$
         '        %s::bigint as row_number, %s::text as title, %s::text as content,\n'
         '        (\n%s\n)::uuid as org_id, coalesce((\n%s\n)::text, ''org'') as visibility,\n'
         '        (\n%s\n)::uuid as owner_id\n'
-        '    from (%s) as %I where %s is not null and (\n%s\n)%s',
+        '    from (%s) as %I where %s is not null and (\n%s\n)::boolean%s',
         case when p_source.may_repeat then ' distinct on (' || key_text || ')' else '' end,
         key_text,
         case when p_source.id_is_number

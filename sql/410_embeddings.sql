@@ -367,15 +367,15 @@ declare
     again text;
 begin
     if p_ids is null or p_vectors is null or coalesce(array_ndims(p_ids), 1) <> 1
-        or array_position(p_ids, null) is not null
+        or exists (select from unnest(p_ids) as u (i) where u.i is null)
     then
         raise exception using
             errcode = '22023',
             message = format('%s, but must be a list without nulls', case
                 when p_ids is null then 'p_ids is null'
                 when p_vectors is null then 'p_vectors is null'
-                when array_position(p_ids, null) is not null then 'p_ids holds null'
-                else format('p_ids has %s dimensions', array_ndims(p_ids))
+                when array_ndims(p_ids) > 1 then format('p_ids has %s dimensions', array_ndims(p_ids))
+                else 'p_ids holds null'
             end),
             hint = 'Give the ids of passages and as many vectors, such as ''{7,8}'' and ''{{0.1,0.2},{0.3,0.4}}''.';
     end if;

@@ -210,10 +210,13 @@ begin
     if not found then
         perform aiq.refuse_embedding_model(p_model);
     end if;
-    if p_approximate and (
-        schema is null
-        or to_regclass('aiq.chunk_vectors_model_' || model.id) is null
-    ) then
+    if schema is null then
+        raise exception using
+            errcode = '55000',
+            message = 'the extension vector is not installed, or closed to aiq_owner and aiq_engine',
+            hint = 'As a superuser: create extension vector; exact search by other means needs none.';
+    end if;
+    if p_approximate and to_regclass('aiq.chunk_vectors_model_' || model.id) is null then
         raise exception using
             errcode = '55000',
             message = format('aiq.vector_search is approximate, but model "%s" has no index for it', model.name),

@@ -11,16 +11,15 @@ from __future__ import annotations
 from math import inf, sqrt
 
 from graphalgo.engine.errors import InvalidValue, UnknownName
-from graphalgo.p8ql.protocol import EmbeddingModel, TextSource
-from graphalgo.p8ql.ranking import distance
 
+# What only a search needs is imported by it: a walk in a fresh backend does not pay.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from graphalgo.p8ql.protocol import Ranking, RowId
+    from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource
 
 TEXT_SOURCES = """
 select name, configuration, description from aiq.text_sources_api order by name
@@ -109,6 +108,8 @@ class Passages:
         return [_text_source(row) for row in self._query(TEXT_SOURCES, (), ())]
 
     def embedding_models(self) -> list[EmbeddingModel]:
+        from graphalgo.p8ql.protocol import EmbeddingModel  # noqa: PLC0415
+
         return [
             EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
             for row in self._query(EMBEDDING_MODELS, (), ())
@@ -172,7 +173,7 @@ class Passages:
         )
         if len(rows) < limit:
             return self.vector_ranking(source, model, vector, limit)
-        return _nearest([(distance(kind, vector, row["vector"]), row) for row in rows], limit)
+        return _nearest(_compared(kind, vector, rows), limit)
 
     def _distance_of(self, model: str) -> str:
         for one in self.embedding_models():
@@ -206,7 +207,7 @@ class Passages:
                 ("text", "text", "real[]", "float8", "int", "boolean"),
                 (source, model, vector, error * length, wanted, False),
             )
-            found = [(distance(kind, vector, row["vector"]), row) for row in rows]
+            found = _compared(kind, vector, rows)
             if len(rows) < wanted:
                 return _nearest(found, limit)
             least = _least(kind, rows[-1]["near"], error)
@@ -216,6 +217,8 @@ class Passages:
 
     def _scan(self, source: str, model: str, kind: str, vector: list[float], limit: int) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
+        from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+
         size = max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * len(vector)))
         best: list[tuple[float, int]] = []
         numpy: Any = None
@@ -244,6 +247,8 @@ class Passages:
 
 
 def _text_source(row: Mapping[str, Any]) -> TextSource:
+    from graphalgo.p8ql.protocol import TextSource  # noqa: PLC0415
+
     return TextSource(row["name"], row["configuration"], row["description"])
 
 
@@ -251,6 +256,15 @@ def _row_id(row: Mapping[str, Any]) -> RowId:
     """Return a row's own id: a number where its source's ids are."""
     found: RowId = row["id"] if row["number"] is None else row["number"]
     return found
+
+
+def _compared(
+    kind: str, vector: Sequence[float], rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[float, Mapping[str, Any]]]:
+    """Return each row with its exact distance."""
+    from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+
+    return [(distance(kind, vector, row["vector"]), row) for row in rows]
 
 
 def _nearest(found: list[tuple[float, Mapping[str, Any]]], limit: int) -> Ranking:
