@@ -115,9 +115,9 @@ def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
     return _answer(plpy, shared, plan_of, text)
 
 
-def refusal(shared: dict[str, Any]) -> str:
+def refusal(shared: dict[str, Any]) -> str | None:
     """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
-    left: str = shared.pop("graphalgo.refusal")
+    left: str | None = shared.pop("graphalgo.refusal", None)
     return left
 
 
