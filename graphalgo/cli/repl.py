@@ -187,15 +187,17 @@ def completions(store: QueryStore, text: str) -> tuple[int, list[str]]:
         The begin, counted back from the end of the text (0 or negative), and the words.
     """
     mode, _, end = first_word(text)
-    if text[end:] == "" and " " not in text.strip():
-        begun = text.strip()
+    begun = text.lstrip()
+    if end == len(text) or (begun.startswith("\\") and " " not in begun):
         words = [*MODES, "FUZZY LOOKUP", *SQL_OPENERS, *COMMANDS]
-        return -len(begun), [word for word in words if word.startswith(begun.upper() or begun)]
-    if mode == "FUZZY":
-        mode = "LOOKUP"
-    if mode not in MODES:
+        return -len(begun), _begun_by(begun, words)
+    if mode not in (*MODES, "FUZZY"):
         return 0, []
     before, begun, quote = _last(text, end)
+    if mode == "FUZZY":
+        if not before:
+            return -len(begun), _begun_by(begun, ["LOOKUP"])
+        mode = "LOOKUP"
     offered = _offered(store, mode, before, begun, quote)
     return -len(begun) - len(quote), offered
 
@@ -234,6 +236,10 @@ def _offered(store: QueryStore, mode: str, before: list[str], begun: str, quote:
     words = [name for name, modes in MODIFIERS.items() if mode in modes and name not in before]
     if mode == "SCHEMA" and not before:
         words = [*FACETS, *words]
+    return _begun_by(begun, words)
+
+
+def _begun_by(begun: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.upper().startswith(begun.upper())]
 
 
