@@ -7,7 +7,7 @@ them reads.
 
 from __future__ import annotations
 
-from _json import encode_basestring
+from _json import encode_basestring, make_encoder
 
 from graphalgo.engine import iterated_join as _iterated_join
 from graphalgo.engine import iterated_join_trace as _iterated_join_trace
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 BLOCK_ROWS = 5_000
+
+_loaded: dict[str, Callable[..., Any]] = {}
+
+
+def _refuse_value(value: Any) -> Any:
+    raise TypeError(f"{value!r} is no value of JSON")
+
+
+# What json.dumps makes of its arguments: no check for cycles, nothing for other types,
+# no indent, no spaces, no order, every key a text, NaN never.
+_encode: Callable[[Any, int], Iterable[str]] = make_encoder(
+    None, _refuse_value, encode_basestring, None, ":", ",", False, False, False
+)
 
 
 def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
@@ -85,23 +98,37 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
-def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str:
-    """Answer `aiq.query` as JSON text, or a refusal after an exclamation mark."""
-    from graphalgo.p8ql.query import query as run  # noqa: PLC0415 - the dialect's callers pay
+def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
+    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
+    # Only who uses the dialect pays for it; an import again and again is not for nothing.
+    if "query" not in _loaded:
+        from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
-    return _answer(plpy, lambda: run(QuerySpiStore(plpy, shared), text, embedding))
-
-
-def parse(plpy: Any, text: Any) -> str:
-    """Answer `aiq.parse` as JSON text, or a refusal after an exclamation mark."""
-    from graphalgo.p8ql.parser import parse as run  # noqa: PLC0415
-
-    return _answer(plpy, lambda: run(text).as_dict())
+        _loaded["query"] = run
+    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
 
 
-def _answer(plpy: Any, run: Callable[[], Any]) -> str:
-    answer, refusal = _attempt(plpy, run)
-    return f"!{refusal}" if refusal is not None else _json(answer)
+def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
+    """Answer `aiq.parse` as JSON text; None is a refusal, which `refusal` then tells."""
+    from graphalgo.p8ql.parser import plan_of  # noqa: PLC0415
+
+    return _answer(plpy, shared, plan_of, text)
+
+
+def refusal(shared: dict[str, Any]) -> str | None:
+    """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
+    left: str | None = shared.pop("graphalgo.refusal", None)
+    return left
+
+
+def _answer(
+    plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
+) -> str | None:
+    answer, refused = _attempt(plpy, run, arguments)
+    if refused is not None:
+        shared["graphalgo.refusal"] = refused
+        return None
+    return _json(answer)
 
 
 def _run(
@@ -111,17 +138,19 @@ def _run(
     arguments: tuple[Any, ...],
 ) -> tuple[Answer | None, str | None]:
     """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
-    return _attempt(plpy, lambda: algorithm(SpiStore(plpy, shared), *arguments))
+    return _attempt(plpy, algorithm, (SpiStore(plpy, shared), *arguments))
 
 
-def _attempt(plpy: Any, run: Callable[[], Answer]) -> tuple[Answer | None, str | None]:
+def _attempt(
+    plpy: Any, run: Callable[..., Answer], arguments: tuple[Any, ...]
+) -> tuple[Answer | None, str | None]:
     """Call something; return its answer, or nothing and the refusal as JSON text.
 
     So is an error of the server (a judge that fails, a cancelled statement): the
     statement ends with it all the same, in the server's own words.
     """
     try:
-        return run(), None
+        return run(*arguments), None
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:
@@ -159,14 +188,6 @@ def _json(value: Any) -> str:
     """Return a value of the engine's answers as JSON text.
 
     The json module takes a fresh backend some 14 ms to import, longer than the
-    rest of a first call; its own string encoder, which is in C, takes nothing.
+    rest of a first call; its own encoder, which is in C, takes nothing.
     """
-    if isinstance(value, str):
-        return encode_basestring(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(key)}:{_json(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", False: "false", True: "true"}[value]
-    return repr(value)
+    return "".join(_encode(value, 0))

@@ -1,3 +1,3 @@
 from graphalgo.server import parse
 
-return parse(plpy, p_query)
+return parse(plpy, GD, p_query)

@@ -7,10 +7,10 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    answer constant text := aiq.query_plpython(p_query, p_embedding);
+    answer constant jsonb := aiq.query_plpython(p_query, p_embedding);
 begin
-    if left(answer, 1) = '!' then
-        perform aiq.refuse(substr(answer, 2));
+    if answer is null then
+        perform aiq.refuse(aiq.refusal_plpython());
     end if;
     return answer;
 end
@@ -26,10 +26,10 @@ language plpgsql immutable security invoker
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    answer constant text := aiq.parse_plpython(p_query);
+    answer constant jsonb := aiq.parse_plpython(p_query);
 begin
-    if left(answer, 1) = '!' then
-        perform aiq.refuse(substr(answer, 2));
+    if answer is null then
+        perform aiq.refuse(aiq.refusal_plpython());
     end if;
     return answer;
 end

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from graphalgo.engine.errors import Ambiguous, NotFound
+from graphalgo.engine.lookup import lookup
+from graphalgo.engine.walk import walk
 from graphalgo.p8ql.parser import parse
 
 TYPE_CHECKING = False
@@ -63,8 +65,6 @@ def envelope(plan: Plan, rows: list[dict[str, Any]], **more: Any) -> Envelope:
 
 
 def _lookup(store: QueryStore, plan: LookupPlan, embedding: Embedding) -> Envelope:
-    from graphalgo.engine.lookup import lookup  # noqa: PLC0415 - each mode loads what it needs
-
     rows = [row.as_dict() for row in lookup(store, plan.keys, plan.fuzzy, plan.limit)]
     found = {row["input_key"] for row in rows}
     unresolved = [key for key in dict.fromkeys(plan.keys) if key not in found]
@@ -72,8 +72,6 @@ def _lookup(store: QueryStore, plan: LookupPlan, embedding: Embedding) -> Envelo
 
 
 def _graph(store: QueryStore, plan: GraphPlan, embedding: Embedding) -> Envelope:
-    from graphalgo.engine.walk import walk  # noqa: PLC0415
-
     try:
         rows = walk(store, plan.key, plan.depth, plan.relation, plan.degree_cap, plan.limit)
     except NotFound as error:
@@ -88,7 +86,7 @@ def _told(error: NotFound | Ambiguous) -> dict[str, Any]:
 
 
 def _text(store: QueryStore, plan: TextPlan, embedding: Embedding) -> Envelope:
-    from graphalgo.p8ql.searching import text_rows  # noqa: PLC0415
+    from graphalgo.p8ql.searching import text_rows  # noqa: PLC0415 - only who searches pays
 
     return envelope(plan, text_rows(store, plan))
 

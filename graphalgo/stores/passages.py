@@ -62,6 +62,7 @@ VECTOR_SEARCHES = ("exact", "approximate")
 # search, too: the exact distances then choose.
 SPARE_ROWS = 10
 MORE_ROWS = 4
+MOST_ROWS = 2**31 - 1
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
@@ -135,7 +136,7 @@ class Passages:
     # Full text.
 
     def text_ranking(self, source: str, words: str, limit: int) -> Ranking:
-        rows = self._query(TEXT_RANKING, ("text", "text", "int"), (source, words, limit))
+        rows = self._query(TEXT_RANKING, ("text", "text", "int"), (source, words, _rows(limit)))
         return [(_row_id(row), row["rank"]) for row in rows]
 
     def passages(
@@ -172,7 +173,7 @@ class Passages:
         rows = self._query(
             NEAR_VECTORS,
             ("text", "text", "real[]", "float8", "int", "boolean"),
-            (source, model, list(vector), error * length, limit + SPARE_ROWS, True),
+            (source, model, list(vector), error * length, _rows(limit + SPARE_ROWS), True),
         )
         if len(rows) < limit or not SHORTEST < length < LONGEST:
             return self.vector_ranking(source, model, vector, limit)
@@ -204,7 +205,7 @@ class Passages:
         none that was left out can.
         """
         error = _error(len(vector), SINGLE)
-        wanted = limit + SPARE_ROWS
+        wanted = _rows(limit + SPARE_ROWS)
         while True:
             rows = self._query(
                 NEAR_VECTORS,
@@ -214,7 +215,7 @@ class Passages:
             found, least = _compared(kind, vector, rows, error, limit)
             if len(rows) < wanted or least > sorted(away for away, _ in found)[limit - 1]:
                 return _nearest(found, limit)
-            wanted *= MORE_ROWS
+            wanted = _rows(wanted * MORE_ROWS)
 
     def _scan(self, source: str, model: str, kind: str, vector: list[float], limit: int) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
@@ -245,6 +246,11 @@ class Passages:
             for row in self._query(PASSAGE_IDS, ("bigint[]",), ([one for _, one in best],))
         }
         return _nearest([(away, ids[one]) for away, one in best if one in ids], limit)
+
+
+def _rows(count: int) -> int:
+    """Return a number of rows that the server can be asked for."""
+    return min(count, MOST_ROWS)
 
 
 def _text_source(row: Mapping[str, Any]) -> TextSource:

@@ -96,18 +96,27 @@ class QuerySpiStore(SpiStore):
     def exact_keys(
         self, keys: Sequence[str], kinds: Sequence[str], limit: int
     ) -> list[tuple[int, int, str, str]]:
+        if len(keys) == 1:
+            rows = self._query(
+                sql.EXACT_KEY_SHOWN,
+                ("text", "boolean", "int"),
+                (keys[0], "canonical" in kinds, limit),
+            )
+        else:
+            rows = self._query(
+                sql.EXACT_KEYS_SHOWN, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)
+            )
         found = []
-        for row in self._query(
-            sql.EXACT_KEYS_SHOWN, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)
-        ):
+        for row in rows:
             node = row["node_id"]
             # The node's own key is not shown beside the key that matched.
             self._shown[node] = row["handle"], None, row["entity_type"], row["summary"]
-            found.append((row["number"] - 1, node, row["key"], row["kind"]))
+            index = row["number"] - 1 if "number" in row else 0
+            found.append((index, node, row["key"], row["kind"]))
         return found
 
     def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
-        shown = self._shown
-        if not all(node in shown for node in ids):
-            shown = {**shown, **self.describe([node for node in ids if node not in shown])}
-        return shown
+        missing = [node for node in ids if node not in self._shown]
+        if missing:
+            self._shown.update(self.describe(missing))
+        return self._shown

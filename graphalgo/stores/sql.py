@@ -71,6 +71,29 @@ cross join lateral (
 ) as n
 order by i.number, k.node_id
 """
+# The same for one key, on the tables themselves: for whoever runs as their owner, whom
+# their policies bind. Each view asks once more who the caller is, and to ask takes
+# longer than to find the key. `$2` says whether canonical keys count, or the others.
+EXACT_KEY_SHOWN = """
+select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
+from (
+    select h.node_id, h.key, h.kind from aiq.node_keys as h
+    where
+        h.key = $1 and not h.soft and (h.kind = 'canonical') = $2 and h.retired_at is null
+        and (select rbac.caller_audiences()) is not null
+    order by h.node_id limit $3
+) as k
+cross join lateral (
+    select
+        t.handle_prefix || '-'
+        || case when m.handle_number is null then m.id else m.handle_number end::text as handle,
+        m.entity_type, m.summary
+    from aiq.nodes as m
+    join aiq.entity_types as t on t.name = m.entity_type
+    where m.id = k.node_id limit 1
+) as n
+order by k.node_id
+"""
 SOFT_NAMES = """
 select i.number, n.id as node_id, n.soft_key as key
 from unnest($1) with ordinality as i (key, number)

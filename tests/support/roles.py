@@ -49,13 +49,17 @@ CALLS = {
     "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
     "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
     "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
+    "query": "select aiq.query('LOOKUP \"nobody\"')",
     "rank_passages": "select * from aiq.rank_passages('notes', 'nobody', 1)",
     "near_vectors": "select * from aiq.near_vectors("
     "'notes', 'hand-4d', '{0,0,1,1}', 0.0, 1, false)",
     "show_passages": "select * from aiq.show_passages('notes', '{1}', 'nobody')",
 }
 # And each that reads none.
-HELPERS = {"fold_key", "name_similarity", "refuse", "caller_audiences", "vector_schema"}
+HELPERS = {
+    "fold_key", "name_similarity", "parse", "parse_plpython", "refusal_plpython", "refuse",
+    "caller_audiences", "vector_schema",
+}  # fmt: skip
 
 # And each by which a table's owner asks for it to be registered: here, by another.
 REQUESTS = {
