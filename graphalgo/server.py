@@ -13,7 +13,7 @@ from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
 from graphalgo.refusals import json_text, server_refusal
-from graphalgo.stores.spi import SpiStore
+from graphalgo.stores.spi import QuerySpiStore, SpiStore
 
 TYPE_CHECKING = False
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 BLOCK_ROWS = 5_000
+
+_loaded: dict[str, Callable[..., Any]] = {}
 
 
 def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
@@ -84,19 +86,59 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
+def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
+    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
+    # Only who uses the dialect pays for it; an import again and again is not for nothing.
+    if "query" not in _loaded:
+        from graphalgo.p8ql.query import query as run  # noqa: PLC0415
+
+        _loaded["query"] = run
+    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
+
+
+def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
+    """Answer `aiq.parse` as JSON text; None is a refusal, which `refusal` then tells."""
+    from graphalgo.p8ql.parser import plan_of  # noqa: PLC0415
+
+    return _answer(plpy, shared, plan_of, text)
+
+
+def refusal(shared: dict[str, Any]) -> str | None:
+    """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
+    left: str | None = shared.pop("graphalgo.refusal", None)
+    return left
+
+
+def _answer(
+    plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
+) -> str | None:
+    answer, refused = _attempt(plpy, run, arguments)
+    if refused is not None:
+        shared["graphalgo.refusal"] = refused
+        return None
+    return json_text(answer)
+
+
 def _run(
     plpy: Any,
     shared: dict[str, Any],
     algorithm: Callable[..., Answer],
     arguments: tuple[Any, ...],
 ) -> tuple[Answer | None, str | None]:
-    """Run an algorithm; return its answer, or nothing and the refusal as JSON text.
+    """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
+    return _attempt(plpy, algorithm, (SpiStore(plpy, shared), *arguments))
+
+
+def _attempt(
+    plpy: Any, run: Callable[..., Answer], arguments: tuple[Any, ...]
+) -> tuple[Answer | None, str | None]:
+    """Call something; return its answer, or nothing and the refusal as JSON text.
 
     So is an error of the server (a judge that fails, a cancelled statement): the
     statement ends with it all the same, in the server's own words.
     """
     try:
-        return algorithm(SpiStore(plpy, shared), *arguments), None
+        return run(*arguments), None
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:

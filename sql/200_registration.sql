@@ -913,6 +913,7 @@ as $$
 declare
     entity aiq.entity_tables;
     link aiq.link_tables;
+    passages record;
     touched text;
     report record;
     keys text[];
@@ -1037,12 +1038,35 @@ begin
             end;
         end loop;
     end loop;
+    for passages in
+        select t.id, t.key_columns from aiq.text_sources as t
+        where tg_relid = any (t.members) and not t.paused order by t.id
+    loop
+        if tg_op = 'TRUNCATE' then
+            perform aiq.drop_truncated_text(passages.id);
+            continue;
+        end if;
+        touched := aiq.touched_keys(passages.key_columns, tg_op);
+        begin
+            execute aiq.text_statement(passages.id, touched) into report;
+        exception when others then
+            get stacked diagnostics code = returned_sqlstate,
+                what = message_text, detail = pg_exception_detail;
+            if aiq.passes_as_it_is(code) then
+                raise;
+            end if;
+            execute format(
+                'select array_agg(%s) from (%s) as t', aiq.key_text(passages.key_columns, 't'), touched
+            ) into keys;
+            perform aiq.refuse_text_rows(passages.id, keys, code, what, detail);
+        end;
+    end loop;
     return null;
 end
 $$;
 alter function aiq.keep_in_step() owner to aiq_engine;
 comment on function aiq.keep_in_step() is
-    'Trigger on a registered table: brings the nodes and edges of the rows that a statement touched into step';
+    'Trigger on a registered table: brings the nodes, edges and passages of the rows that a statement touched into step';
 revoke all on function aiq.keep_in_step() from public;
 
 create or replace function aiq.forget_triggers(p_members regclass[]) returns void
@@ -1374,6 +1398,12 @@ begin
         and o.edge_id = r.edge_id and o.memory = aiq.link_memory(l);
     update aiq.link_tables as l set source_table = now_named
     where l.source = p_source and l.source_table <> now_named;
+    update aiq.text_sources as t set source = p_source
+    where
+        t.source_table = now_named and t.source <> p_source
+        and not exists (select from pg_class as c where c.oid = t.source);
+    update aiq.text_sources as t set source_table = now_named
+    where t.source = p_source and t.source_table <> now_named;
 end
 $$;
 alter function aiq.follow_names(regclass) owner to aiq_engine;
@@ -1614,7 +1644,7 @@ begin
         raise exception using
             errcode = '42704',
             message = format('%s is not a registered table', coalesce(aiq.source_name(p_source), p_source::oid::text)),
-            hint = 'Register it with aiq.register_entity_table or aiq.register_link_table.';
+            hint = 'Register it with aiq.register_entity_table, aiq.register_link_table or aiq.register_text_source.';
     end if;
     if pause is null then
         raise exception using
@@ -1623,6 +1653,7 @@ begin
     end if;
     update aiq.entity_tables set paused = pause where source = p_source;
     update aiq.link_tables set paused = pause where source = p_source;
+    update aiq.text_sources set paused = pause where source = p_source;
     if pause then
         return jsonb_build_object('pause', true);
     end if;
@@ -1635,6 +1666,7 @@ begin
     for link in select * from aiq.link_tables as l where l.source = p_source order by l.id loop
         perform aiq.rebuild_link(link);
     end loop;
+    perform aiq.resume_text(p_source);
     return '{}';
 end
 $$;
@@ -1673,6 +1705,9 @@ begin
                 message = format('no table is registered as nodes of type "%s"', new.arguments ->> 'entity_type'),
                 hint = 'Register one with aiq.register_entity_table.';
         end if;
+    elsif new.action in ('unregister_text', 'rebuild_text') then
+        new.source := aiq.text_source_table(new.arguments ->> 'name');
+        new.sources := array[new.source];
     end if;
     return new;
 end
@@ -1688,7 +1723,7 @@ set search_path = pg_catalog, pg_temp
 set quote_all_identifiers = off
 as $$
 declare
-    registers constant boolean := new.action in ('register_entity', 'register_link');
+    registers constant boolean := new.action in ('register_entity', 'register_link', 'register_text');
     relation regclass;
     member record;
     table_name text;
@@ -1742,7 +1777,7 @@ begin
                     message = format('%s is a part of another table, whose statements would not be noticed here', member.name),
                     hint = 'Register the table at the top, with a p_include_where if not all of it is meant.';
             end if;
-            if member.is_root and not member.has_key then
+            if member.is_root and not member.has_key and new.action <> 'register_text' then
                 raise exception using
                     errcode = '22023',
                     message = format('%s has no primary key, by which its rows could be told apart', member.name),
@@ -1790,6 +1825,9 @@ begin
         when 'unregister_entity' then aiq.do_unregister_entity(new.source, new.arguments, new.requested_by)
         when 'register_link' then aiq.do_register_link(new.source, new.arguments, new.requested_by)
         when 'unregister_link' then aiq.do_unregister_link(new.source, new.arguments, new.requested_by)
+        when 'register_text' then aiq.do_register_text(new.source, new.arguments, new.requested_by)
+        when 'unregister_text' then aiq.do_unregister_text(new.source, new.arguments, new.requested_by)
+        when 'rebuild_text' then aiq.do_rebuild_text(new.arguments, new.requested_by)
         when 'rebuild' then aiq.do_rebuild(new.arguments, new.requested_by)
         when 'rebuild_links' then aiq.do_rebuild_links(new.source)
         when 'bulk' then aiq.do_bulk(new.source, new.arguments)
@@ -1816,7 +1854,7 @@ as $$
 declare
     item record;
 begin
-    if new.action not in ('unregister_entity', 'unregister_link', 'bulk') then
+    if new.action not in ('unregister_entity', 'unregister_link', 'unregister_text', 'bulk') then
         return new;
     end if;
     for item in
@@ -1993,7 +2031,7 @@ end
 $$;
 alter function aiq.bulk(regclass, boolean) owner to aiq_owner;
 comment on function aiq.bulk(regclass, boolean) is
-    'Pauses (true) the triggers of a registered table for a load, or resumes (false) them and makes nodes and edges agree with the table in one pass';
+    'Pauses (true) the triggers of a registered table for a load, or resumes (false) them and makes nodes, edges and passages agree with the table in one pass';
 revoke all on function aiq.bulk(regclass, boolean) from public;
 
 grant execute on function

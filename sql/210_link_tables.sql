@@ -13,9 +13,10 @@ as $$
     select
         exists (select from aiq.entity_tables as e where e.source = p_source)
         or exists (select from aiq.link_tables as l where l.source = p_source)
+        or exists (select from aiq.text_sources as t where t.source = p_source)
 $$;
 alter function aiq.is_registered(regclass) owner to aiq_engine;
-comment on function aiq.is_registered(regclass) is 'Whether a table is read as nodes or as edges';
+comment on function aiq.is_registered(regclass) is 'Whether a table is read as nodes, as edges or as passages';
 revoke all on function aiq.is_registered(regclass) from public;
 
 create or replace function aiq.link_projection(p_link aiq.link_tables, p_rows text) returns text
@@ -1232,6 +1233,8 @@ as $$
             jsonb_build_array('p_relation', l.relation)
         ))
     from aiq.link_tables as l
+    union all
+    select * from aiq.text_registrations()
 $$;
 alter function aiq.registrations() owner to aiq_engine;
 comment on function aiq.registrations() is
@@ -1314,6 +1317,7 @@ as $$
         select
             7, t.what, t.registered_as, t.source_table,
             case
+                when t.what = 'passages' then 'its id column may now be null or repeat'
                 when m.missing <> '{}' then format(
                     'its primary key was (%s), but it has no column %s any more',
                     array_to_string(t.key_columns, ', '), array_to_string(m.missing, ', ')
@@ -1322,6 +1326,7 @@ as $$
                 else 'its primary key is another one now'
             end,
             case
+                when t.what = 'passages' then t.again
                 when m.named then t.release
                 when k.columns is not null then t.again
                 when m.missing <> '{}' then t.release

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from graphalgo import __version__
-from graphalgo.cli import asking, demo, history, installing, loading, registering, serving
+from graphalgo.cli import (
+    asking,
+    demo,
+    history,
+    installing,
+    loading,
+    querying,
+    registering,
+    repl,
+    serving,
+)
 from graphalgo.cli.refusals import RefusingGroup
 
 app = typer.Typer(
@@ -36,6 +46,8 @@ app.command(rich_help_panel=_ASK)(asking.join)
 app.command(rich_help_panel=_ASK)(asking.walk)
 app.command(rich_help_panel=_ASK)(asking.lookup)
 app.command(rich_help_panel=_ASK)(history.history)
+app.command(rich_help_panel=_ASK)(querying.query)
+app.command(rich_help_panel=_ASK)(repl.repl)
 
 
 def _print_version(wanted: bool) -> None:

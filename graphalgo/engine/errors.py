@@ -42,15 +42,29 @@ class UnknownName(GraphAlgoError):
 
 
 class NotFound(GraphAlgoError):
-    """A name finds nothing that the caller may see (P0002)."""
+    """A name finds nothing that the caller may see (P0002).
+
+    Attributes
+    ----------
+    near : tuple of str
+        Near spellings, the nearest first, where they were looked for.
+    """
 
     sqlstate = "P0002"
+    near: tuple[str, ...] = ()
 
 
 class Ambiguous(GraphAlgoError):
-    """A name, or a close, finds several things (21000)."""
+    """A name, or a close, finds several things (21000).
+
+    Attributes
+    ----------
+    candidates : tuple of str
+        The handles of the first of them, where they are nodes.
+    """
 
     sqlstate = "21000"
+    candidates: tuple[str, ...] = ()
 
 
 class MissingSetting(GraphAlgoError):

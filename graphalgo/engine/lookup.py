@@ -74,9 +74,9 @@ def _cascade(store: Store, inputs: list[str], fuzzy: bool, limit: int) -> list[M
         # A store that refuses this caller says so even where there is nothing to look up.
         store.entity_types()
     for stage in (_canonical, _short_and_alias, _soft, _fuzzy):
-        if stage is _fuzzy and not fuzzy:
+        if not open_keys or (stage is _fuzzy and not fuzzy):
             break
-        found = stage(store, [folded[index] for index in open_keys], limit) if open_keys else []
+        found = stage(store, [folded[index] for index in open_keys], limit)
         for position, node, key, kind, score in found:
             index = open_keys[position]
             matches.setdefault(index, []).append((index, node, key, kind, score))

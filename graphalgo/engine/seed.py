@@ -64,7 +64,7 @@ def resolve_seed(store: Store, name: str, value: Any, as_of: Moment | None = Non
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(f"no node is found by {shown(written)}", _near_hint(store, key))
+        raise _not_found(store, written, key)
     raise _ambiguous(store, written, found)
 
 
@@ -91,19 +91,24 @@ def parse_handle(
     return None
 
 
-def _near_hint(store: Store, key: str) -> str:
+def _not_found(store: Store, written: str, key: str) -> NotFound:
     near = store.near_names(key, NAME_SIMILARITY, NEAR_SPELLINGS)
+    hint = "Check the spelling; aiq.lookup with p_fuzzy => true finds similar names."
     if near:
-        return f"Near spellings: {quoted(near)}."
-    return "Check the spelling; aiq.lookup with p_fuzzy => true finds similar names."
+        hint = f"Near spellings: {quoted(near)}."
+    error = NotFound(f"no node is found by {shown(written)}", hint)
+    error.near = tuple(near)
+    return error
 
 
 def _ambiguous(store: Store, written: str, found: list[int]) -> Ambiguous:
     named = found[:NAMED_CANDIDATES]
     infos = store.describe(named)
-    handles = ", ".join(infos[node][0] for node in named)
+    handles = tuple(infos[node][0] for node in named)
     count = f"more than {NAMED_CANDIDATES}" if len(found) > NAMED_CANDIDATES else str(len(found))
-    return Ambiguous(
-        f"{shown(written)} names {count} nodes: {handles}",
+    error = Ambiguous(
+        f"{shown(written)} names {count} nodes: {', '.join(handles)}",
         "Write the handle of the one you mean.",
     )
+    error.candidates = handles
+    return error

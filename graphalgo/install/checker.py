@@ -73,7 +73,7 @@ where
 order by 1, 2, 3
 """
 _REGISTRATIONS = """
-select (select count(*) from aiq.entity_tables) + (select count(*) from aiq.link_tables)
+select count(*) from aiq.registrations()
 """
 _REGISTRATION_PROBLEMS = """
 select registered_as, source_table, problem, remedy from aiq.registration_problems()

@@ -1,7 +1,8 @@
 """The harbour sample, loaded into a database as its owners would keep it there.
 
-Four tables of schema `harbour`, registered as nodes, and one registered as
-edges; what registries, trackers and notes say beside them is written as facts.
+Four tables of schema `harbour`, registered as nodes, one registered as edges and
+one as a text source, whose notes have their vectors; what registries, trackers and
+notes say beside them is written as facts.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ create table if not exists harbour.competitors (
     competitor_id int references harbour.operators (id),
     weight real not null, source text, org uuid,
     primary key (operator_id, competitor_id)
+);
+create table if not exists harbour.notes (
+    id int primary key, title text, content text not null, org uuid
 );
 """
 
@@ -148,6 +152,27 @@ select aiq.register_link_table(
 )
 """
 
+_PUT_NOTE = """
+insert into harbour.notes as t (id, title, content, org)
+values (%(id)s, %(title)s, %(content)s, %(org)s)
+on conflict (id) do update
+set title = excluded.title, content = excluded.content, org = excluded.org
+where t is distinct from excluded
+"""
+_REGISTER_NOTES = """
+select aiq.register_text_source(
+    'notes', 'harbour.notes', 'id', 'content', p_title_column => 'title', p_org_expr => 'org',
+    p_description => 'what inspectors and the two lines have noted'
+)
+"""
+_REGISTER_MODEL = """
+select aiq.register_embedding_model(
+    %(name)s, %(dim)s, %(distance_op)s, p_is_default => %(is_default)s,
+    p_description => 'vectors made by hand: machinery lies one way, people the other'
+)
+"""
+_PUT_VECTORS = "select aiq.put_embeddings('notes', %s, %s::text[], %s::real[])"
+
 # Facts that an earlier load has written for somebody else become these callers'.
 _PLACE_FACTS = """
 update aiq.edges as e
@@ -206,6 +231,7 @@ def load_harbour(connection: Connection[Any] | str, *, scoped: bool = False) -> 
                 node = {"k": soft["k"], "n": soft["n"], "summary": soft["n"]}
                 cursor.execute(_UPSERT, (Jsonb({"nodes": [node]}), Jsonb(soft["context"])))
             _put_facts(cursor, sample, scoped)
+            _put_notes(cursor, sample, scoped)
 
 
 def _put_vocabulary(cursor: Cursor[Any], sample: Row) -> None:
@@ -266,6 +292,19 @@ def _put_facts(cursor: Cursor[Any], sample: Row, scoped: bool) -> None:
         }
         context = {"agent": source, "memory": memory} | ({} if org is None else {"org": org})
         cursor.execute(_UPSERT, (Jsonb(graph), Jsonb(context)))
+
+
+def _put_notes(cursor: Cursor[Any], sample: Row, scoped: bool) -> None:
+    """Put the notes, register them as a text source, and write their vectors."""
+    notes = sample["chunks"]
+    for note in notes:
+        cursor.execute(_PUT_NOTE, note | _org(note, scoped))
+    cursor.execute(_REGISTER_NOTES)
+    model = sample["embedding_model"]
+    cursor.execute(_REGISTER_MODEL, model)
+    ids = [str(note["id"]) for note in notes]
+    vectors = [[float(number) for number in note["embedding"]] for note in notes]
+    cursor.execute(_PUT_VECTORS, (model["name"], ids, vectors))
 
 
 def _facts(sample: Row, scoped: bool) -> dict[tuple[str, str | None], list[Row]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from graphalgo.engine.errors import InvalidJudge, MissingSetting
 from graphalgo.stores import sql
+from graphalgo.stores.catalogue import Catalogue
+from graphalgo.stores.passages import Passages
 
 TYPE_CHECKING = False
 
@@ -32,7 +34,7 @@ JUDGE_COLUMNS = [20, 20, 700, 25]
 JUDGE_SHAPE = "f(bigint[]) returns table(bigint, bigint, real, text)"
 
 
-class RelationalStore:
+class RelationalStore(Passages, Catalogue):
     """Reads nodes, keys and links through the views and functions of schema `aiq`.
 
     A subclass runs statements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphalgo.stores import sql
 from graphalgo.stores.relational import RelationalStore
 
 TYPE_CHECKING = False
@@ -77,3 +78,45 @@ class SpiStore(RelationalStore):
 
     def check_interrupts(self) -> None:
         self._query("select 1 as one", (), ())
+
+
+class QuerySpiStore(SpiStore):
+    """The store of `aiq.query`, which shows nodes itself.
+
+    An exact key brings what is shown of its node along, so that a lookup takes one
+    statement. The plans are its own: `aiq.query` runs as its owner, and the server
+    would make a plan again each time that the user changes.
+    """
+
+    def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
+        super().__init__(plpy, shared)
+        self._plans = shared.setdefault("graphalgo.query_plans", {})
+        self._shown: dict[int, NodeInfo | NoInfo] = {}
+
+    def exact_keys(
+        self, keys: Sequence[str], kinds: Sequence[str], limit: int
+    ) -> list[tuple[int, int, str, str]]:
+        if len(keys) == 1:
+            rows = self._query(
+                sql.EXACT_KEY_SHOWN,
+                ("text", "boolean", "int"),
+                (keys[0], "canonical" in kinds, limit),
+            )
+        else:
+            rows = self._query(
+                sql.EXACT_KEYS_SHOWN, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)
+            )
+        found = []
+        for row in rows:
+            node = row["node_id"]
+            # The node's own key is not shown beside the key that matched.
+            self._shown[node] = row["handle"], None, row["entity_type"], row["summary"]
+            index = row["number"] - 1 if "number" in row else 0
+            found.append((index, node, row["key"], row["kind"]))
+        return found
+
+    def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
+        missing = [node for node in ids if node not in self._shown]
+        if missing:
+            self._shown.update(self.describe(missing))
+        return self._shown

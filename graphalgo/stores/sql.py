@@ -37,6 +37,39 @@ from (
 order by similarity desc, shown limit $3
 """
 EXACT_KEYS = "select number, node_id, key, kind from aiq.nodes_by_key($1, $2, $3)"
+# The same, with what is shown of each node.
+EXACT_KEYS_SHOWN = """
+select k.number, k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
+from aiq.nodes_by_key($1, $2, $3) as k
+cross join lateral (
+    select m.handle, m.entity_type, m.summary
+    from aiq.nodes_ever as m where m.id = k.node_id limit 1
+) as n
+order by k.number, k.node_id
+"""
+# The same for one key, on the tables themselves: for whoever runs as their owner, whom
+# their policies bind. Each view asks once more who the caller is, and to ask takes
+# longer than to find the key. `$2` says whether canonical keys count, or the others.
+EXACT_KEY_SHOWN = """
+select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
+from (
+    select h.node_id, h.key, h.kind from aiq.node_keys as h
+    where
+        h.key = $1 and not h.soft and (h.kind = 'canonical') = $2 and h.retired_at is null
+        and (select rbac.caller_audiences()) is not null
+    order by h.node_id limit $3
+) as k
+cross join lateral (
+    select
+        t.handle_prefix || '-'
+        || case when m.handle_number is null then m.id else m.handle_number end::text as handle,
+        m.entity_type, m.summary
+    from aiq.nodes as m
+    join aiq.entity_types as t on t.name = m.entity_type
+    where m.id = k.node_id limit 1
+) as n
+order by k.node_id
+"""
 SOFT_NAMES = "select number, node_id, key from aiq.nodes_by_soft_name($1, true, $2)"
 FUZZY_KEYS = """
 select r.name_number as number, r.node_id, r.key, r.similarity::float8 as similarity

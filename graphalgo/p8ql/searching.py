@@ -1,0 +1,210 @@
+"""The modes that search texts and vectors."""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+
+from graphalgo.engine.arguments import near_spellings, quoted, shown
+from graphalgo.engine.errors import InvalidValue, UnknownName
+from graphalgo.engine.trigram import real
+from graphalgo.p8ql.plan import SearchPlan
+from graphalgo.p8ql.ranking import fuse
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from graphalgo.p8ql.plan import SemanticPlan, TextPlan
+    from graphalgo.p8ql.protocol import EmbeddingModel, QueryStore, Ranking, TextSource
+    from graphalgo.p8ql.query import Embedding
+
+NAMED = 10
+# What a ranking is asked for at most: far more than any source has, and few enough that a
+# store may ask its own for some more.
+MOST_ROWS = 100_000_000
+
+
+def text_rows(store: QueryStore, plan: TextPlan) -> list[dict[str, Any]]:
+    """Return the rows of TEXT.
+
+    Raises
+    ------
+    UnknownName
+        The source is not registered (42704).
+    """
+    _source(store, plan.source)
+    ranking = store.text_ranking(plan.source, plan.words, min(plan.limit, MOST_ROWS))
+    passages = store.passages(plan.source, [row for row, _ in ranking], plan.words)
+    return [
+        {"id": row, "title": passages[row][0], "rank": rank, "snippet": passages[row][1]}
+        for row, rank in ranking
+        if row in passages
+    ]
+
+
+def vector_rows(
+    store: QueryStore, plan: SemanticPlan, embedding: Embedding
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of SEMANTIC or SEARCH, and what the store added to the plan.
+
+    Raises
+    ------
+    UnknownName
+        The source or the model is not registered, or no model is the default (42704).
+    InvalidValue
+        The vector cannot be taken (22023).
+    """
+    _source(store, plan.source)
+    model = _model(store, plan.model)
+    vector = _vector(embedding, model, plan)
+    written = store.embedded_models(plan.source)
+    if written and model.name not in written:
+        raise InvalidValue(
+            f"source {shown(plan.source)} has no vectors of model {shown(model.name)}, "
+            f"but of {quoted(written[:NAMED])}",
+            f"Write USING {quoted(written[:1])} and send a vector that this model wrote.",
+        )
+    search = store.vector_search()
+    nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
+    if isinstance(plan, SearchPlan):
+        depth = min(plan.depth, MOST_ROWS)
+        lexical = store.text_ranking(plan.source, plan.words, depth)
+        rows = _fused(store, plan, lexical, nearest(plan.source, model.name, vector, depth))
+    else:
+        limit = min(plan.limit, MOST_ROWS)
+        rows = _nearest(store, plan, nearest(plan.source, model.name, vector, limit))
+    return rows, {"model": model.name, "vector_search": search}
+
+
+def _nearest(store: QueryStore, plan: SemanticPlan, ranking: Ranking) -> list[dict[str, Any]]:
+    passages = store.passages(plan.source, [row for row, _ in ranking], None)
+    return [
+        {"id": row, "title": passages[row][0], "distance": distance}
+        for row, distance in ranking
+        if row in passages
+    ]
+
+
+def _fused(
+    store: QueryStore, plan: SearchPlan, lexical: Ranking, semantic: Ranking
+) -> list[dict[str, Any]]:
+    fused = fuse(lexical, semantic, plan.k, plan.limit)
+    passages = store.passages(plan.source, [row for row, *_ in fused], plan.words)
+    return [
+        {
+            "id": row,
+            "title": passages[row][0],
+            "lex": lex,
+            "sem": sem,
+            "rrf": rrf,
+            "snippet": passages[row][1],
+        }
+        for row, lex, sem, rrf in fused
+        if row in passages
+    ]
+
+
+def _source(store: QueryStore, name: str) -> TextSource:
+    source = store.text_source(name)
+    if source is None:
+        names = [one.name for one in store.text_sources()]
+        raise unknown(name, names, "registered text source", "FROM")
+    return source
+
+
+def _model(store: QueryStore, name: str | None) -> EmbeddingModel:
+    models = store.embedding_models()
+    names = [model.name for model in models]
+    for model in models:
+        if model.name == name or (name is None and model.is_default):
+            return model
+    if name is not None:
+        raise unknown(name, names, "registered embedding model", "USING")
+    raise UnknownName(
+        "no embedding model is the default, and the query names none",
+        f"Write USING and one of {quoted(names[:NAMED])}."
+        if names
+        else "Register one with aiq.register_embedding_model.",
+    )
+
+
+def unknown(name: str, names: Sequence[str], what: str, modifier: str) -> UnknownName:
+    """Return the refusal of a name that is not registered, with near spellings."""
+    near = near_spellings(name, names)
+    if near:
+        hint = f"Did you mean {modifier} {' or '.join(quoted([one]) for one in near)}?"
+    elif names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        hint = f"There are {quoted(names[:NAMED])}{more}."
+    else:
+        hint = f"There is no {what} yet."
+    return UnknownName(f"{shown(name)} is not a {what}", hint)
+
+
+def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> list[float]:
+    """Return the vector as doubles of reals; refuse what is none of the model's space."""
+    send = f"Send the {model.dim} numbers that model {shown(model.name)} writes for the words"
+    form = f"{send}, such as p_embedding => '[0.1, -0.2, …]'."
+    if embedding is None:
+        raise InvalidValue(
+            f"{plan.mode} needs a vector, but p_embedding is missing: the database calls no model",
+            form,
+        )
+    parts = _parts(embedding, form)
+    if len(parts) != model.dim:
+        raise InvalidValue(
+            f"p_embedding has {len(parts)} numbers, but model {shown(model.name)} "
+            f"writes {model.dim}",
+            form,
+        )
+    vector = [_number(part, place, form) for place, part in enumerate(parts, 1)]
+    if model.distance == "cosine" and not any(vector):
+        raise InvalidValue(
+            "p_embedding is all zeros, and has no direction that a cosine could be taken of", form
+        )
+    return vector
+
+
+def _parts(embedding: str | Sequence[float], form: str) -> Sequence[str | float]:
+    """Return the numbers of a vector, still as they are written."""
+    if not isinstance(embedding, str):
+        if not isinstance(embedding, (list, tuple)):
+            raise InvalidValue(f"p_embedding is {embedding!r}, but must be an array", form)
+        return embedding
+    written = embedding.strip()
+    if written[:1] + written[-1:] not in ("[]", "{}"):
+        raise InvalidValue(
+            f"p_embedding is {shown(embedding[:40])}, but must be an array of numbers", form
+        )
+    inner = written[1:-1]
+    return inner.split(",") if inner.strip() else []
+
+
+def _number(part: str | float, place: int, form: str) -> float:
+    """Return a number as the double of a real; what is smaller than any real is 0."""
+    written = part.strip() if isinstance(part, str) else part
+    plain = not isinstance(written, str) or (written.isascii() and "_" not in written)
+    try:
+        number = float(written) if plain and not isinstance(written, bool) else None
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise InvalidValue(
+            f"number {place} of p_embedding is {shown(str(written)[:40])}, which is no number", form
+        )
+    if isnan(number) or isinf(number):
+        raise InvalidValue(
+            f"number {place} of p_embedding is {shown(str(written)[:40])}, but must be finite", form
+        )
+    try:
+        return real(number)
+    except InvalidValue:
+        if abs(number) < 1:
+            return 0.0
+        raise InvalidValue(
+            f"number {place} of p_embedding is {shown(str(written)[:40])}, "
+            "which is greater than any real",
+            form,
+        ) from None

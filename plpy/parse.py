@@ -1,0 +1,3 @@
+from graphalgo.server import parse
+
+return parse(plpy, GD, p_query)

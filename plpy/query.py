@@ -1,0 +1,3 @@
+from graphalgo.server import query
+
+return query(plpy, GD, p_query, p_embedding)

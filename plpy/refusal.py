@@ -1,0 +1,3 @@
+from graphalgo.server import refusal
+
+return refusal(GD)

@@ -1,0 +1,33 @@
+-- The dialect inside the server. Each function gives an answer, or null where it refuses;
+-- the refusal is then had from another, and the function that callers use raises it.
+
+create or replace function aiq.query_plpython(p_query text, p_embedding text) returns jsonb
+language plpython3u stable security invoker
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set jit = off
+as $plpython$@plpy:query@$plpython$;
+alter function aiq.query_plpython(text, text) owner to aiq_owner;
+comment on function aiq.query_plpython(text, text) is
+    'What aiq.query calls; null where it refuses';
+revoke all on function aiq.query_plpython(text, text) from public;
+
+create or replace function aiq.parse_plpython(p_query text) returns jsonb
+language plpython3u immutable security invoker
+set search_path = pg_catalog, pg_temp
+as $plpython$@plpy:parse@$plpython$;
+alter function aiq.parse_plpython(text) owner to aiq_owner;
+comment on function aiq.parse_plpython(text) is
+    'What aiq.parse calls; null where it refuses';
+revoke all on function aiq.parse_plpython(text) from public;
+grant execute on function aiq.parse_plpython(text) to authenticated, aiq_worker;
+
+create or replace function aiq.refusal_plpython() returns text
+language plpython3u volatile security invoker
+set search_path = pg_catalog, pg_temp
+as $plpython$@plpy:refusal@$plpython$;
+alter function aiq.refusal_plpython() owner to aiq_owner;
+comment on function aiq.refusal_plpython() is
+    'The refusal behind the null that aiq.query_plpython or aiq.parse_plpython gave last';
+revoke all on function aiq.refusal_plpython() from public;
+grant execute on function aiq.refusal_plpython() to authenticated, aiq_worker;
