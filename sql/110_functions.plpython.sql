@@ -10,12 +10,17 @@ declare
     refusal constant jsonb := p_refusal;
 begin
     -- An option of raise may not be null.
-    if refusal ->> 'detail' is not null then
+    if refusal ->> 'detail' is not null and refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',
             message = refusal ->> 'message',
             detail = refusal ->> 'detail',
-            hint = coalesce(refusal ->> 'hint', '');
+            hint = refusal ->> 'hint';
+    elsif refusal ->> 'detail' is not null then
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message',
+            detail = refusal ->> 'detail';
     elsif refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',

@@ -173,7 +173,8 @@ def restored(
             # The server's own superuser is there already, and so are other tests' roles.
             roles = programs.run("pg_dumpall", "--roles-only", f"--dbname={cluster.dsn}")
             for line in roles.splitlines():
-                if re.match(rf"[A-Z ]+ ROLE ({'|'.join(ALL_ROLES)})\b", line):
+                ours = rf"([A-Z ]+ ROLE|GRANT authenticated TO) ({'|'.join(ALL_ROLES)})\b"
+                if re.match(ours, line):
                     connection.execute(line.encode())
     programs.copy(original, made["restored"], folder / "original.dump")
     programs.copy(tenants_dsn, made["sample"], folder / "sample.dump")

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker")
+ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker", "aiq_reader")
 
 # Everything in our schemas but what an extension put there.
 RELATIONS = """
@@ -54,6 +54,7 @@ CALLS = {
     "near_vectors": "select * from aiq.near_vectors("
     "'notes', 'hand-4d', '{0,0,1,1}', 0.0, 1, false)",
     "show_passages": "select * from aiq.show_passages('notes', '{1}', 'nobody')",
+    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
 }
 # And each that reads none.
 HELPERS = {
