@@ -286,10 +286,13 @@ begin
             hint = 'Give ids as aiq.passages_to_embed tells them.';
     end if;
     -- Held until the end, so that no content changes between being looked at and
-    -- having its vector.
+    -- having its vector, in the order in which everybody locks them; and written, so
+    -- that a transaction with an older snapshot fails to change what it says.
     perform from aiq.text_chunks as c
     where c.source_id = of_source and c.row_id = any (p_ids)
-    order by c.id for share;
+    order by c.id for no key update;
+    update aiq.text_chunks as c set embedded_at = now()
+    where c.source_id = of_source and c.row_id = any (p_ids);
     if p_digests is not null then
         select u.row_id into wrong
         from unnest(p_ids, p_digests) with ordinality as u (row_id, digest, place)

@@ -258,6 +258,19 @@ def test_a_text_that_changes_while_its_vector_is_written_is_left_without(notes):
     assert embedded(notes) == []
 
 
+def test_under_one_snapshot_a_text_whose_vector_is_new_cannot_be_changed(notes):
+    dsn = notes.info.dsn
+    with psycopg.connect(dsn) as writer:
+        writer.execute("set transaction isolation level repeatable read")
+        writer.execute("select count(*) from harbour.notes")
+        put(notes, [1], [[1, 2, 3]])
+        writer.execute("update harbour.notes set content = 'new' where id = 2")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            writer.execute("update harbour.notes set content = 'new' where id = 1")
+        writer.rollback()
+    assert embedded(notes) == ["1"]
+
+
 # Who sees a vector
 
 

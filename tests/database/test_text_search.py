@@ -9,6 +9,7 @@ import sys
 import psycopg
 import pytest
 
+from graphalgo.engine.errors import UnknownName
 from graphalgo.install import install
 from graphalgo.stores import passages as searching
 from tests.support.facts import ORG_A, ORG_B, USER_A, USER_B
@@ -115,19 +116,22 @@ def test_snippets_mark_the_words(notes):
         assert store.passages("notes", [], "leak") == {}
 
 
-def test_what_is_not_there_is_refused_by_the_functions(notes):
+def test_an_unknown_source_or_model_is_refused_naming_the_likeliest(notes):
     write(notes, ["x"])
-    for call in (
-        "aiq.rank_passages('note', 'x', 1)",
-        "aiq.show_passages('note', '{1}', 'x')",
+    model(notes, "small", 2, "l2")
+    for call, hint in (
+        ("aiq.rank_passages('note', 'x', 1)", "notes"),
+        ("aiq.near_vectors('note', 'small', '{1,2}', 0, 1, false)", "notes"),
+        ("aiq.near_vectors('notes', 'smal', '{1,2}', 0, 1, false)", "small"),
     ):
-        rows = []
-        try:
-            with speaking(notes, None) as store:
-                rows = store.connection.execute(f"select * from {call}").fetchall()
-        except psycopg.Error as error:
-            assert error.sqlstate == "42704" and '"note"' in str(error)
-        assert rows == []
+        with pytest.raises(psycopg.Error) as caught, speaking(notes, USER_A) as store:
+            store.connection.execute(f"select * from {call}")
+        assert caught.value.sqlstate == "42704", call
+        assert caught.value.diag.message_hint == f"Write one of: {hint}"
+    with speaking(notes, USER_A) as store:
+        assert store.passages("note", [1], "x") == {}
+        with pytest.raises(UnknownName):
+            store.vector_ranking("notes", "smal", [1.0, 2.0], 1)
 
 
 # Row security inside
