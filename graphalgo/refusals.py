@@ -37,6 +37,15 @@ def server_refusal(error: Any) -> dict[str, str | None]:
     }
 
 
+def json_text(value: Any) -> str:
+    """Return a value of dicts, lists, texts, numbers, booleans and None as JSON text.
+
+    The json module takes a fresh backend some 14 ms to import, longer than the
+    rest of a first call; its own encoder, which is in C, takes nothing.
+    """
+    return "".join(_encode(value, 0))
+
+
 def _refuse_value(value: Any) -> Any:
     raise TypeError(f"{value!r} is no value of JSON")
 
@@ -46,15 +55,6 @@ def _refuse_value(value: Any) -> Any:
 _encode: Callable[[Any, int], Iterable[str]] = make_encoder(
     None, _refuse_value, encode_basestring, None, ":", ",", False, False, False
 )
-
-
-def json_text(value: Any) -> str:
-    """Return a value of dicts, lists, texts, numbers, booleans and None as JSON text.
-
-    The json module takes a fresh backend some 14 ms to import, longer than the
-    rest of a first call; its own encoder, which is in C, takes nothing.
-    """
-    return "".join(_encode(value, 0))
 
 
 def _sqlstate(number: int) -> str:

@@ -112,11 +112,24 @@ def refusal(shared: dict[str, Any]) -> str | None:
 def _answer(
     plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
 ) -> str | None:
-    answer, refused = _attempt(plpy, run, arguments)
+    answer, refused = _attempt(plpy, _written, (plpy, run, arguments))
     if refused is not None:
         shared["graphalgo.refusal"] = refused
-        return None
-    return json_text(answer)
+    return answer
+
+
+def _written(plpy: Any, run: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> str:
+    """Return an answer as JSON text; between blocks of rows the server can be interrupted."""
+    answer = run(*arguments)
+    rows = answer.get("rows", ())
+    if len(rows) <= BLOCK_ROWS:
+        return json_text(answer)
+    blocks = []
+    for start in range(0, len(rows), BLOCK_ROWS):
+        plpy.execute("select 1")
+        blocks.append(json_text(rows[start : start + BLOCK_ROWS])[1:-1])
+    others = json_text({name: value for name, value in answer.items() if name != "rows"})
+    return f'{others[:-1]},"rows":[{",".join(blocks)}]}}'
 
 
 def _run(

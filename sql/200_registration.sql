@@ -1055,6 +1055,7 @@ begin
             if aiq.passes_as_it_is(code) then
                 raise;
             end if;
+            perform aiq.require_text_columns(passages.id);
             execute format(
                 'select array_agg(%s) from (%s) as t', aiq.key_text(passages.key_columns, 't'), touched
             ) into keys;

@@ -1317,7 +1317,6 @@ as $$
         select
             7, t.what, t.registered_as, t.source_table,
             case
-                when t.what = 'passages' then 'its id column may now be null or repeat'
                 when m.missing <> '{}' then format(
                     'its primary key was (%s), but it has no column %s any more',
                     array_to_string(t.key_columns, ', '), array_to_string(m.missing, ', ')
@@ -1326,7 +1325,6 @@ as $$
                 else 'its primary key is another one now'
             end,
             case
-                when t.what = 'passages' then t.again
                 when m.named then t.release
                 when k.columns is not null then t.again
                 when m.missing <> '{}' then t.release
@@ -1344,7 +1342,28 @@ as $$
             ) as named
             from (select aiq.missing_columns(t.source, t.key_columns)) as c (missing)
         ) as m
-        where k.columns is distinct from t.key_columns
+        where t.what <> 'passages' and k.columns is distinct from t.key_columns
+        union all
+        select
+            7, t.what, t.registered_as, t.source_table,
+            case when c.missing <> '{}'
+                then format('its column %s is gone', array_to_string(c.missing, ', '))
+                else format('its column %s may now be null or repeat', t.key_columns[1]) end,
+            case when c.missing <> '{}' then t.release
+                else format(
+                    'alter table %1$s alter %2$I set not null, add unique (%2$I);',
+                    aiq.source_name(t.source), t.key_columns[1]
+                ) end
+        from there as t
+        join aiq.text_sources as s on s.name = t.registered_as
+        cross join lateral (
+            select aiq.missing_columns(
+                t.source, array_remove(array[s.id_column, s.content_column, s.title_column], null)
+            )
+        ) as c (missing)
+        where
+            t.what = 'passages'
+            and (c.missing <> '{}' or (select k.columns from aiq.text_key(t.source, s.id_column) as k) is null)
         union all
         select 8, t.what, t.registered_as, t.source_table, 'aiq_engine may no longer read it', t.again
         from there as t where not has_table_privilege('aiq_engine', t.source, 'select')

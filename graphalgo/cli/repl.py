@@ -16,7 +16,7 @@ from graphalgo.cli.options import AsOrgOption, AsSubOption, DsnOption, GraphOpti
 from graphalgo.cli.querying import EmbeddingOption, read_embedding, show
 from graphalgo.cli.refusals import from_server, refuse
 from graphalgo.cli.sources import opened
-from graphalgo.engine.errors import GraphAlgoError, InvalidValue
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue, MissingSetting
 from graphalgo.engine.folding import fold_key
 from graphalgo.p8ql.errors import QuerySyntaxError
 from graphalgo.p8ql.lexer import END, STRING, Lexer, first_word
@@ -140,9 +140,15 @@ def history_file() -> Path:
 
 def _typed(source: Source, history: Path | None) -> Iterator[str]:
     """Yield the lines that are typed until the end of the input."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import Completer, Completion
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.history import FileHistory, InMemoryHistory
+    except ImportError as error:
+        raise MissingSetting(
+            "the package prompt_toolkit is not installed, which lines are typed with",
+            "Install it with: pip install prompt_toolkit; or send the lines through a pipe.",
+        ) from error
 
     store: Any = source.store
 

@@ -274,3 +274,21 @@ class TestSchema:
         made = make_database()
         install(made)
         return made
+
+
+def test_a_planned_statement_answers_through_the_passthrough(connection):
+    text = "SELECT summary FROM aiq.iterated_join('NL-2231', 'operator');"
+    answer = ask(connection, text)
+    assert (answer["rows"], answer["plan"]) == (
+        [],
+        {"mode": "SQL", "statement": text.removesuffix(";")},
+    )
+    passed = connection.execute(
+        "select aiq.sql_passthrough(%s)", [answer["plan"]["statement"]]
+    ).fetchone()[0]
+    assert "Meridian Line" in json.dumps(passed)
+    # The dialect itself may be asked through it, too.
+    inner = connection.execute(
+        "select aiq.sql_passthrough($$select aiq.query('LOOKUP \"meri\"') -> 'rows'$$)"
+    ).fetchone()[0]
+    assert "Meridian Line" in json.dumps(inner)

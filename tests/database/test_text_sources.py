@@ -434,8 +434,25 @@ def test_ids_that_are_unique_no_longer_are_reported(db):
     db.execute("create table harbour.notes (id int not null unique, content text)")
     db.execute("select aiq.register_text_source('notes', 'harbour.notes', 'id', 'content')")
     db.execute("alter table harbour.notes drop constraint notes_id_key")
-    (problem,) = db.execute("select problem from aiq.registration_problems()").fetchall()
-    assert problem[0] == "its id column may now be null or repeat"
+    (problem,) = db.execute("select problem, remedy from aiq.registration_problems()").fetchall()
+    assert problem[0] == "its column id may now be null or repeat"
+    db.execute(problem[1])
+    assert db.execute("select * from aiq.registration_problems()").fetchall() == []
+
+
+@pytest.mark.parametrize("column", ["id", "content", "title"])
+def test_a_column_that_is_gone_is_reported_and_refused(notes, column):
+    notes.execute(REGISTER)
+    notes.execute("insert into harbour.notes (id, content) values (1, 'one')")
+    notes.execute(f"alter table harbour.notes rename {column} to other")
+    (problem,) = notes.execute("select problem, remedy from aiq.registration_problems()").fetchall()
+    assert problem[0] == f"its column {column} is gone"
+    refused(
+        notes, "update harbour.notes set visibility = 'public'", "55000", '"notes"',
+        f"no column {column} ",
+    )  # fmt: skip
+    notes.execute(problem[1])
+    notes.execute("update harbour.notes set visibility = 'public'")
 
 
 def test_an_unknown_source_is_named_with_the_likeliest(notes):

@@ -48,16 +48,13 @@ CALLS = {
     "lookup": "select * from aiq.lookup('{nobody}')",
     "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
     "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
-    "nodes_by_handle": "select * from aiq.nodes_by_handle('vessel', 0, null)",
-    "nodes_by_key": "select * from aiq.nodes_by_key('{nobody}', '{canonical}', 1)",
-    "nodes_by_soft_name": "select * from aiq.nodes_by_soft_name('{nobody}', true, 1)",
     "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
-    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
     "query": "select aiq.query('LOOKUP \"nobody\"')",
     "rank_passages": "select * from aiq.rank_passages('notes', 'nobody', 1)",
     "near_vectors": "select * from aiq.near_vectors("
     "'notes', 'hand-4d', '{0,0,1,1}', 0.0, 1, false)",
     "show_passages": "select * from aiq.show_passages('notes', '{1}', 'nobody')",
+    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
 }
 # And each that reads none.
 HELPERS = {
