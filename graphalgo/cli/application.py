@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from graphalgo import __version__
-from graphalgo.cli import asking, demo, history, installing, loading, registering, serving
+from graphalgo.cli import (
+    agents,
+    asking,
+    demo,
+    history,
+    installing,
+    loading,
+    ontology,
+    registering,
+    serving,
+)
 from graphalgo.cli.refusals import RefusingGroup
 
 app = typer.Typer(
@@ -22,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_START, _ASK, _FILL = "Set up", "Ask", "Fill"
+_START, _ASK, _FILL, _SERVE = "Set up", "Ask", "Fill", "Serve"
 
 app.command(rich_help_panel=_START)(demo.demo)
 app.command(rich_help_panel=_START)(serving.up)
@@ -36,6 +46,8 @@ app.command(rich_help_panel=_ASK)(asking.join)
 app.command(rich_help_panel=_ASK)(asking.walk)
 app.command(rich_help_panel=_ASK)(asking.lookup)
 app.command(rich_help_panel=_ASK)(history.history)
+app.add_typer(ontology.app, name="ontology", rich_help_panel=_FILL)
+app.add_typer(agents.app, name="mcp", rich_help_panel=_SERVE)
 
 
 def _print_version(wanted: bool) -> None:
