@@ -358,7 +358,9 @@ class _Reader:
                 self.token.position,
             )
         if self.fuzzy:
-            return QuerySyntaxError("FUZZY is given twice", "Write FUZZY once.", self.token.position)
+            return QuerySyntaxError(
+                "FUZZY is given twice", "Write FUZZY once.", self.token.position
+            )
         return QuerySyntaxError(
             f"FUZZY belongs before LOOKUP and means nothing for {self.mode},",
             'Leave FUZZY out, or write FUZZY LOOKUP "key".',

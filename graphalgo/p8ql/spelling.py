@@ -44,12 +44,7 @@ def distance(one: str, other: str) -> int:
             slips = min(
                 last[column] + 1, current[column - 1] + 1, last[column - 1] + (letter != wanted)
             )
-            if (
-                row > 1
-                and column > 1
-                and letter == other[column - 2]
-                and one[row - 2] == wanted
-            ):
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == wanted:
                 slips = min(slips, before[column - 2] + 1)
             current.append(slips)
         before, last = last, current
