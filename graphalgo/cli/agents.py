@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from typing import Annotated
 
@@ -75,12 +74,12 @@ def mcp(
     import anyio
 
     from graphalgo.mcp.callers import caller
-    from graphalgo.mcp.logs import to_stream
+    from graphalgo.mcp.logs import to_standard_error
     from graphalgo.mcp.settings import Settings
 
     settings = Settings.read(required_dsn(dsn))
     who = caller(sub, _split(orgs), ("--sub", "--orgs"))
-    to_stream()
+    log = to_standard_error()
     if transport == "http":
         from graphalgo.mcp.http import serve as serve_http
 
@@ -89,6 +88,7 @@ def mcp(
         from graphalgo.mcp.stdio import serve as serve_stdio
 
         anyio.run(serve_stdio, settings, who)
+    log.finish()
     _leave_threads()
 
 
@@ -142,5 +142,4 @@ def _leave_threads() -> None:
     """End now, if a thread hangs in writing to whoever does not read: it would never end."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if any(not thread.daemon for thread in others):
-        sys.stderr.flush()
         os._exit(0)

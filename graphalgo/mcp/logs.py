@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
+import os
+import queue
+import threading
 import time
-from typing import TextIO
 
 EVENTS = logging.getLogger("graphalgo.mcp")
 
 _FIELDS = "fields"
+_MOST_WAITING = 10_000
 
 
 class JsonLines(logging.Formatter):
@@ -57,16 +59,63 @@ def tell(event: str, level: int = logging.INFO, *, failure: bool = False, **fiel
     EVENTS.log(level, event, exc_info=failure, extra={_FIELDS: known})
 
 
-def to_stream(stream: TextIO | None = None) -> None:
-    """Send the log to a stream, the standard error stream by default, and nowhere else."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
+class Writer(logging.Handler):
+    """Writes lines in a thread of its own: who does not read them holds up nobody.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of the open file that they go to.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self.descriptor = descriptor
+        self.lines: queue.Queue[str] = queue.Queue(_MOST_WAITING)
+        self.dropped = 0
+        threading.Thread(target=self._write, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record; drop it where too many wait."""
+        try:
+            self.lines.put_nowait(self.format(record))
+        except queue.Full:
+            self.dropped += 1
+        except Exception:
+            self.handleError(record)
+
+    def finish(self, seconds: float = 1.0) -> None:
+        """Wait until all is written, but no longer than that."""
+        end = time.monotonic() + seconds
+        while self.lines.unfinished_tasks and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def _write(self) -> None:
+        while True:
+            line = self.lines.get()
+            if self.dropped:
+                dropped, self.dropped = self.dropped, 0
+                line += f'\n{{"event": "dropped", "lines": {dropped}}}'
+            try:
+                data = memoryview(f"{line}\n".encode(errors="backslashreplace"))
+                while data:
+                    data = data[os.write(self.descriptor, data) :]
+            except OSError:
+                pass  # there is nowhere left to say so
+            self.lines.task_done()
+
+
+def to_standard_error() -> Writer:
+    """Send the log to the standard error stream, and nowhere else."""
+    writer = Writer(2)
+    writer.setFormatter(JsonLines())
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [writer]
     root.setLevel(logging.WARNING)
     EVENTS.setLevel(logging.INFO)
     # Every connection that is lost is an event of ours; the pool would repeat it each try.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
+    return writer
 
 
 def _place(record: logging.LogRecord) -> str | None:
