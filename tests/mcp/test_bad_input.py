@@ -93,7 +93,7 @@ def test_a_bad_call_is_told_what_is_wrong_and_what_to_write(refusals, number):
 def test_a_bad_uri_is_told(shared_server, uri):
     async def ask():
         async with serving.over_http(shared_server.url, serving.token(ADA)) as client:
-            with pytest.raises(Exception, match="SQLSTATE: (P0002|22023)"):
+            with pytest.raises(Exception, match=r"SQLSTATE: (P0002|22023)"):
                 await client.read_resource(uri)
 
     anyio.run(ask)
