@@ -39,6 +39,12 @@ class TooSlow(GraphAlgoError):
     sqlstate = "57014"
 
 
+class TooLarge(GraphAlgoError):
+    """An answer is larger than one may be (54000)."""
+
+    sqlstate = "54000"
+
+
 def unreachable() -> Unreachable:
     """Say that the database does not answer."""
     return Unreachable("the database does not answer", "Call again in a few seconds.")

@@ -14,9 +14,11 @@ from typing import Any
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,7 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from graphalgo.mcp.callers import Caller
 from graphalgo.mcp.database import Database
-from graphalgo.mcp.limits import Rate
+from graphalgo.mcp.limits import Rate, Sessions
 from graphalgo.mcp.logs import tell
 from graphalgo.mcp.service import Context, Service
 from graphalgo.mcp.settings import Settings
@@ -36,6 +38,7 @@ PATH = "/mcp"
 # JSON-RPC leaves these numbers to servers.
 _UNAUTHORIZED = -32001
 _TOO_OFTEN = -32003
+_TOO_MANY = -32004
 
 _CALLER = "graphalgo.caller"
 _REQUEST = "graphalgo.request"
@@ -66,6 +69,7 @@ class Guard:
         self.verifier = verifier
         self.manager = manager
         self.rate = Rate(settings.rate)
+        self.sessions = Sessions(settings.sessions_each, settings.session_idle)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -79,10 +83,39 @@ class Guard:
             else:
                 refusal = body
         if refusal is None:
-            await self.manager.handle_request(scope, receive, send)
+            refusal = await self._serve(scope, receive, send)
+        if refusal is None:
             return
         tell("refused", request=name, status=refusal.status_code)
         await refusal(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """Hand a request on, and keep count of its user's sessions."""
+        user: str = scope[_CALLER].subject
+        headers = Request(scope).headers
+        session = headers.get(MCP_SESSION_ID_HEADER)
+        if session is None and _needs_session(headers.get("mcp-protocol-version")):
+            self.sessions.sweep()
+            if self.sessions.full(user):
+                return _refusal(
+                    429,
+                    _TOO_MANY,
+                    f"the user has {self.settings.sessions_each} sessions; end one first",
+                    {"retry-after": str(int(self.settings.session_idle) + 1)},
+                )
+        watched = _Watched(send)
+        if session is not None:
+            self.sessions.use(user, session, 1)
+        try:
+            await self.manager.handle_request(scope, receive, watched)
+        finally:
+            if session is not None:
+                self.sessions.use(user, session, -1)
+                if watched.status == 404 or (scope["method"] == "DELETE" and watched.status == 200):
+                    self.sessions.end(user, session)
+            elif watched.session is not None and watched.status == 200:
+                self.sessions.begin(user, watched.session)
+        return None
 
     def _admit(self, scope: Scope) -> Response | None:
         """Find out who asks, and whether they may already."""
@@ -115,6 +148,28 @@ class Guard:
         )
         scope["user"] = AuthenticatedUser(access)
         return None
+
+
+class _Watched:
+    """Sends an answer on, and remembers its status and the session that it opened."""
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.status = 0
+        self.session: str | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            for name, value in message.get("headers", ()):
+                if name.lower() == MCP_SESSION_ID_HEADER.encode():
+                    self.session = value.decode("latin-1")
+        await self.send(message)
+
+
+def _needs_session(version: str | None) -> bool:
+    """Whether a revision of the protocol is one with sessions."""
+    return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def caller_of(ctx: Context) -> Caller:

@@ -1,4 +1,4 @@
-"""How often a user may ask."""
+"""How often a user may ask, and how many sessions are theirs."""
 
 from __future__ import annotations
 
@@ -60,3 +60,63 @@ class Rate:
             if now - then < self.burst / self.a_second:
                 return
             self._buckets.popitem(last=False)
+
+
+class Sessions:
+    """Who has how many sessions, so that nobody takes all of them.
+
+    A session that ended by itself is not reported; it is forgotten when it has been
+    idle for as long as sessions may be.
+
+    Parameters
+    ----------
+    each : int
+        The most sessions of one user.
+    idle : float
+        The seconds after which an idle session ends.
+    """
+
+    def __init__(self, each: int, idle: float) -> None:
+        self.each = each
+        self.idle = idle
+        # By user the sessions, each with the requests that run and when the last one ended.
+        self._users: dict[str, dict[str, tuple[int, float]]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(sessions) for sessions in self._users.values())
+
+    def full(self, user: str, now: float | None = None) -> bool:
+        """Whether a user has as many as one may have."""
+        now = time.monotonic() if now is None else now
+        sessions = self._users.get(user, {})
+        for name in [
+            name
+            for name, (running, last) in sessions.items()
+            if not running and now - last >= self.idle
+        ]:
+            self.end(user, name)
+        return len(sessions) >= self.each
+
+    def begin(self, user: str, session: str, now: float | None = None) -> None:
+        """Count a session that was opened."""
+        now = time.monotonic() if now is None else now
+        self._users.setdefault(user, {})[session] = (0, now)
+
+    def use(self, user: str, session: str, change: int, now: float | None = None) -> None:
+        """Count a request of a session that begins (1) or has ended (-1)."""
+        now = time.monotonic() if now is None else now
+        sessions = self._users.get(user, {})
+        if session in sessions:
+            sessions[session] = (sessions[session][0] + change, now)
+
+    def end(self, user: str, session: str) -> None:
+        """Forget a session."""
+        sessions = self._users.get(user, {})
+        sessions.pop(session, None)
+        if not sessions:
+            self._users.pop(user, None)
+
+    def sweep(self, now: float | None = None) -> None:
+        """Forget every session that is over."""
+        for user in list(self._users):
+            self.full(user, now)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -44,15 +44,15 @@ from graphalgo.mcp.errors import Busy, ConnectionLost, TooSlow, Unreachable
 from graphalgo.mcp.guide import instructions, instructions_without_map
 from graphalgo.mcp.logs import tell
 from graphalgo.mcp.settings import Settings
-from graphalgo.mcp.tools import TOOLS
+from graphalgo.mcp.tools import TOOLS, document, sized
 
 Context = ServerRequestContext[Any, Any]
 WhoAsks = Callable[[Context], Caller]
 
 JSON = "application/json"
 
-_ONTOLOGY = "select aiq.ontology() as answer"
-_ENTITY = "select aiq.entity(p_handle => %(handle)s::text) as answer"
+_ONTOLOGY = sized("select aiq.ontology() as answer")
+_ENTITY = sized("select aiq.entity(p_handle => %(handle)s::text) as answer")
 _HANDLE = Text(name="handle", about="", required=True, longest=200, example="DSC-104")
 _NOBODY = Caller(None, "")
 
@@ -163,11 +163,11 @@ class Service:
         """Write the instructions, with the ontology if it can be read."""
         scheme = self.settings.scheme
         try:
-            rows = await self.database.ask(_NOBODY, _ONTOLOGY, {})
+            ontology = await self._document(_NOBODY, _ONTOLOGY, {})
         except GraphAlgoError as error:
             _take_note(error)
             return instructions_without_map(error.message, scheme)
-        return instructions(rows[0]["answer"], scheme, self.settings.instructions)
+        return instructions(ontology, scheme, self.settings.instructions)
 
     async def list_tools(
         self, ctx: Context, params: PaginatedRequestParams | None
@@ -185,13 +185,14 @@ class Service:
             )
         try:
             arguments = read_arguments(tool.name, tool.arguments, params.arguments)
+            arguments["answer_bytes"] = self.settings.answer_bytes
             rows = await self.database.ask(self.who(ctx), tool.statement, arguments)
+            answer = tool.result(rows, arguments)
         except GraphAlgoError as error:
             _take_note(error)
             return CallToolResult(
                 content=[TextContent(type="text", text=told(error))], is_error=True
             )
-        answer = tool.result(rows, arguments)
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=answer
@@ -247,20 +248,19 @@ class Service:
 
     async def _read(self, who: Caller, uri: str) -> Any:
         if uri == self.ontology_uri:
-            rows = await self.database.ask(who, _ONTOLOGY, {})
-        elif uri.startswith(self.entities_uri):
+            return await self._document(who, _ONTOLOGY, {})
+        if uri.startswith(self.entities_uri):
             handle = _HANDLE.read(_unquoted(uri.removeprefix(self.entities_uri)))
-            rows = await self.database.ask(who, _ENTITY, {"handle": handle})
-        else:
-            raise NotFound(
-                f"there is no resource {shown(uri)}",
-                f"Read {self.ontology_uri} or {self.entities_uri}HANDLE.",
-            )
-        return rows[0]["answer"]
+            return await self._document(who, _ENTITY, {"handle": handle})
+        raise NotFound(
+            f"there is no resource {shown(uri)}",
+            f"Read {self.ontology_uri} or {self.entities_uri}HANDLE.",
+        )
 
-    def entity_uri(self, handle: str) -> str:
-        """Give the URI of an entity's resource."""
-        return self.entities_uri + quote(handle, safe="")
+    async def _document(self, who: Caller, statement: str, arguments: dict[str, Any]) -> Any:
+        most = self.settings.answer_bytes
+        rows = await self.database.ask(who, statement, {**arguments, "answer_bytes": most})
+        return document(rows, most)
 
 
 _METHODS = {

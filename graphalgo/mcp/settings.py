@@ -99,10 +99,16 @@ class Settings:
     request_bytes: int = _setting(
         1_000_000, _number(1000, 100_000_000, True), "the most bytes of a request"
     )
+    answer_bytes: int = _setting(
+        5_000_000, _number(1000, 100_000_000, True), "the most bytes of an answer"
+    )
     rate: int = _setting(
         600, _number(1, 1_000_000, True), "the most requests of a user in a minute (HTTP)"
     )
     sessions: int = _setting(1000, _number(1, 100_000, True), "the most sessions at once (HTTP)")
+    sessions_each: int = _setting(
+        100, _number(1, 100_000, True), "the most sessions of one user (HTTP)"
+    )
     session_idle: float = _setting(
         600.0, _number(0.1, 86_400, False), "the seconds after which an idle session ends (HTTP)"
     )

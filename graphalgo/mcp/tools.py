@@ -21,6 +21,7 @@ from graphalgo.mcp.arguments import (
     Whole,
     input_schema,
 )
+from graphalgo.mcp.errors import TooLarge
 
 Row = dict[str, Any]
 
@@ -79,6 +80,32 @@ class MapTool:
         )
 
 
+def sized(statement: str) -> str:
+    """Have the database measure an answer, and send it only if it is not too large.
+
+    Parameters
+    ----------
+    statement : str
+        Selects one `answer`, a document. It is run once, whatever is asked of it here.
+    """
+    return f"""
+        with a as materialized ({statement}),
+        s as materialized (select answer, octet_length(answer::text) as bytes from a)
+        select case when bytes <= %(answer_bytes)s::int then answer end as answer, bytes from s
+    """
+
+
+def document(rows: list[Row], most: int) -> Row:
+    """Take the document of a :func:`sized` statement; refuse one that was too large (54000)."""
+    answer: Row | None = rows[0]["answer"]
+    if answer is None:
+        raise TooLarge(
+            f"the answer has {rows[0]['bytes']} bytes, but may have {most}",
+            "Ask for less, with a lower LIMIT or DEPTH.",
+        )
+    return answer
+
+
 def _object(required: Mapping[str, Schema], **others: Schema) -> Schema:
     """Give the schema of an object; more members than are named may come."""
     return {"type": "object", "properties": {**required, **others}, "required": list(required)}
@@ -88,9 +115,8 @@ def _rows(of: Schema) -> Schema:
     return {"type": "array", "items": of}
 
 
-def _document(rows: list[Row], _arguments: Mapping[str, Any]) -> Row:
-    document: Row = rows[0]["answer"]
-    return document
+def _document(rows: list[Row], arguments: Mapping[str, Any]) -> Row:
+    return document(rows, arguments["answer_bytes"])
 
 
 def _found(rows: list[Row], arguments: Mapping[str, Any]) -> Row:
@@ -133,12 +159,12 @@ SEARCH = MapTool(
              " meaning as well.", longest=_LONGEST_VECTOR, example="[0.1, 0.2]"),
         Text(name="model", about="The model that made the vector.", longest=200, example="small"),
     ),
-    statement="""
+    statement=sized("""
         select aiq.search_entities(
             p_query => %(query)s::text, p_types => %(types)s::text[], p_limit => %(limit)s::int,
             p_embedding => %(embedding)s::text, p_model => %(model)s::text
         ) as answer
-    """,
+    """),
     output=_object(
         {
             "rows": _rows(
@@ -173,13 +199,13 @@ NEIGHBORS = MapTool(
         Text(name="cursor", about="Where an earlier answer left off.", longest=2000,
              example="the cursor of that answer"),
     ),
-    statement="""
+    statement=sized("""
         select aiq.neighbors(
             p_handle => %(handle)s::text, p_direction => %(direction)s::text,
             p_relations => %(relations)s::text[], p_limit => %(limit)s::int,
             p_cursor => %(cursor)s::text
         ) as answer
-    """,
+    """),
     output=_object(
         {
             "handle": _STRING,
@@ -243,9 +269,9 @@ QUERY = MapTool(
         Text(name="embedding", about="A vector for SEMANTIC and SEARCH, as a JSON list of"
              " numbers.", longest=_LONGEST_VECTOR, example="[0.1, 0.2]"),
     ),
-    statement="""
+    statement=sized("""
         select aiq.query(p_query => %(p8ql)s::text, p_embedding => %(embedding)s::text) as answer
-    """,
+    """),
     output=_object({"mode": _TEXT}),
     result=_document,
 )  # fmt: skip

@@ -182,6 +182,35 @@ def test_sessions_are_bounded_and_end_when_they_are_idle(made):
         assert opened(server, ADA)
 
 
+def test_nobody_takes_all_sessions(made):
+    """Other users still open theirs; one that is ended makes room."""
+    hello = {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }  # fmt: skip
+    with serving.http_server(made.server, sessions_each="2") as server:
+        first, second = (opened(server, ADA) for _ in range(2))
+        refused = post(server, ADA, "initialize", hello)
+        assert refused.status_code == 429
+        assert "the user has 2 sessions" in refused.json()["error"]["message"]
+        assert opened(server, CAM)
+        assert post(server, ADA, "ping", {}, second).status_code == 200
+        headers = {"authorization": f"Bearer {serving.token(ADA)}", "mcp-session-id": first}
+        assert httpx2.delete(server.url, headers=headers).status_code == 200
+        assert opened(server, ADA)
+
+
+def test_an_answer_that_is_too_large_is_not_sent(made):
+    async def ask(url):
+        async with serving.over_http(url, serving.token(ADA)) as client:
+            text = serving.refusal(await client.call_tool("query", {"p8ql": "SCHEMA"}))
+            assert "bytes, but may have 1000" in text and text.endswith("54000")
+            assert not (await client.call_tool(*HOP)).is_error
+
+    with serving.http_server(made.server, answer_bytes="1000") as server:
+        anyio.run(ask, server.url)
+
+
 def test_a_server_without_a_database_runs_and_says_so(made):
     nowhere = psycopg.conninfo.make_conninfo(made.server, dbname="nowhere_at_all")
 
