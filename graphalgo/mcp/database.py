@@ -38,7 +38,7 @@ select
     pg_catalog.set_config('statement_timeout', %s, true),
     pg_catalog.set_config('role', %s, true)
 """
-_READY = "select pg_catalog.to_regclass('aiq.nodes') is not null as installed"
+_READY = "select pg_catalog.to_regproc('aiq.ontology') is not null as installed"
 _NOBODY = Caller(None, "")
 
 # A connection serves so long: what a backend has loaded and kept goes with it.
