@@ -26,7 +26,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 from graphalgo.mcp.callers import Caller
-from graphalgo.mcp.errors import Busy, connection_lost, from_database, unreachable
+from graphalgo.mcp.errors import Busy, connection_lost, from_database, stopping, unreachable
 from graphalgo.mcp.logs import tell
 from graphalgo.mcp.settings import Settings
 
@@ -45,6 +45,7 @@ _NOBODY = Caller(None, "")
 _LIFETIME = 30 * 60.0
 _IDLE = 5 * 60.0
 _CONNECT_TIMEOUT = 5
+_RECONNECT = 30.0
 # What a call may take beyond its statement before it is given up.
 _SLACK = 5.0
 
@@ -75,8 +76,8 @@ class Database:
             timeout=settings.wait,
             max_lifetime=_LIFETIME,
             max_idle=_IDLE,
-            # It tries for as long as the server runs: a restart may take any time.
-            reconnect_timeout=30.0,
+            # After that the next call tries again: an outage may take any time.
+            reconnect_timeout=_RECONNECT,
             name="graphalgo",
         )
         self._free = asyncio.Semaphore(settings.connections)
@@ -126,7 +127,7 @@ class Database:
             The statement was refused or failed, or there was no connection for it.
         """
         if self._closing:
-            raise unreachable()
+            raise stopping()
         task = asyncio.create_task(self._ask(who, statement, arguments))
         self._tasks.add(task)
         task.add_done_callback(self._done)

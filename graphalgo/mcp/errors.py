@@ -50,6 +50,11 @@ def unreachable() -> Unreachable:
     return Unreachable("the database does not answer", "Call again in a few seconds.")
 
 
+def stopping() -> Unreachable:
+    """Say that this server does not ask the database any more."""
+    return Unreachable("the server is stopping", "Connect again in a few seconds.")
+
+
 def connection_lost() -> ConnectionLost:
     """Say that the connection broke during a call."""
     return ConnectionLost(

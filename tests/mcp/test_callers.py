@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
+import time
 
 import anyio
 import httpx2
@@ -98,6 +100,27 @@ def test_what_is_denied_answers_as_what_is_missing(tenants_server, missing):
     answers = anyio.run(ask)
     denied, absent = (json.dumps(answers[handle]) for handle in ("DSC-104", missing))
     assert denied.replace("DSC-104", "?") == absent.replace(missing, "?")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["hop", "read"])
+def test_what_is_denied_takes_as_long_as_what_is_missing(tenants_map, way):
+    async def measure(url):
+        taken: dict[str, list[float]] = {"DSC-104": [], "DSC-105": []}
+        async with serving.over_http(url, serving.token(BEN)) as client:
+            for number in range(160):
+                handle = ("DSC-104", "DSC-105")[number % 2]
+                begun = time.perf_counter()
+                if way == "hop":
+                    await client.call_tool("get_neighbors", {"handle": handle})
+                else:
+                    await read(client, handle)
+                taken[handle].append(time.perf_counter() - begun)
+        return [statistics.median(each[10:]) for each in taken.values()]
+
+    with serving.http_server(tenants_map.server, rate="100000") as server:
+        denied, missing = anyio.run(measure, server.url)
+    assert 0.7 < denied / missing < 1.4, (denied, missing)
 
 
 def opened(server, sub):
