@@ -17,7 +17,7 @@ NEIGHBORS = 100_000
 
 @pytest.fixture(scope="module")
 def hub(make_map):
-    """The sample, and a memory for each number, all about one discovery; 25 of them about another."""
+    """The sample and many memories, all about one discovery, 25 of them about another, too."""
     made = make_map()
     with psycopg.connect(made.owner) as connection:
         connection.execute(
