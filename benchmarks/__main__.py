@@ -21,6 +21,7 @@ from benchmarks.results import Section, write
 from benchmarks.server import CHECKOUT, Server
 from benchmarks.suite import (
     cancelling,
+    denied,
     first_call,
     growth,
     history,
@@ -28,10 +29,12 @@ from benchmarks.suite import (
     join,
     memory,
     outside,
+    query,
     row_security,
     shapes,
     similar,
     store,
+    text,
     twin,
     walk,
 )
@@ -45,8 +48,11 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
     "memory": memory.run,
     "history": history.run,
     "row_security": row_security.run,
+    "denied": denied.run,
     "store": store.run,
     "similar": similar.run,
+    "text": text.run,
+    "query": query.run,
     "twin": twin.run,
     "growth": growth.run,
     "shapes": shapes.run,
@@ -55,7 +61,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
 
 
 # They load graphs of their own.
-NOT_WHEN_SMALL = ("row_security", "store")
+NOT_WHEN_SMALL = ("row_security", "denied", "store")
 
 
 def main() -> int:

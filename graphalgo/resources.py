@@ -18,7 +18,7 @@ _PLPYTHON_SUFFIX = ".plpython.sql"
 _PLACEHOLDER = re.compile(r"@([a-z][a-z0-9_]*)(?::([A-Za-z0-9_./-]*))?@")
 _BODY_QUOTE = "$plpython$"
 # What a backend runs. The command line and the renderers never get there.
-_SERVER_CODE = ("engine/*.py", "stores/*.py", "server.py")
+_SERVER_CODE = ("engine/*.py", "stores/*.py", "server.py", "passthrough.py", "refusals.py")
 
 
 class ResourceError(GraphAlgoError):

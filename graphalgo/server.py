@@ -7,13 +7,12 @@ them reads.
 
 from __future__ import annotations
 
-from _json import encode_basestring, make_encoder
-
 from graphalgo.engine import iterated_join as _iterated_join
 from graphalgo.engine import iterated_join_trace as _iterated_join_trace
 from graphalgo.engine import lookup as _lookup
 from graphalgo.engine import walk as _walk
 from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.refusals import json_text, server_refusal
 from graphalgo.stores.spi import QuerySpiStore, SpiStore
 
 TYPE_CHECKING = False
@@ -28,12 +27,6 @@ BLOCK_ROWS = 5_000
 
 _loaded: dict[str, Callable[..., Any]] = {}
 
-# What json.dumps makes of its arguments: no check for cycles, nothing for other types,
-# no indent, no spaces, no order, every key a text, NaN never.
-_encode: Callable[[Any, int], Iterable[str]] = make_encoder(
-    None, None, encode_basestring, None, ":", ",", False, False, False
-)
-
 
 def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.iterated_join`; the arguments are those of the SQL function, in its order."""
@@ -43,7 +36,7 @@ def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterato
     return (
         (
             row.resolved, row.round, row.hops, row.node_id, row.score,
-            None if row.path is None else _json(row.path),
+            None if row.path is None else json_text(row.path),
             row.deferred, row.examined, row.reason, None,
         )
         for row in rows
@@ -55,7 +48,7 @@ def iterated_join_trace(
 ) -> list[tuple[str | None, str | None]]:
     """Answer `aiq.iterated_join_trace` as JSON text."""
     trace, refusal = _run(plpy, shared, _iterated_join_trace, arguments)
-    return [(None if trace is None else _json(trace), refusal)]
+    return [(None if trace is None else json_text(trace), refusal)]
 
 
 def walk(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[str | None, ...]]:
@@ -96,12 +89,11 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
 def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
     """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
     # Only who uses the dialect pays for it; an import again and again is not for nothing.
-    run = _loaded.get("query")
-    if run is None:
+    if "query" not in _loaded:
         from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
         _loaded["query"] = run
-    return _answer(plpy, shared, run, QuerySpiStore(plpy, shared), text, embedding)
+    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
 
 
 def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
@@ -111,20 +103,33 @@ def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
     return _answer(plpy, shared, plan_of, text)
 
 
-def refusal(shared: dict[str, Any]) -> str:
+def refusal(shared: dict[str, Any]) -> str | None:
     """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
-    left: str = shared.pop("graphalgo.refusal")
+    left: str | None = shared.pop("graphalgo.refusal", None)
     return left
 
 
 def _answer(
     plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
 ) -> str | None:
-    answer, refused = _attempt(plpy, run, arguments)
+    answer, refused = _attempt(plpy, _written, (plpy, run, arguments))
     if refused is not None:
         shared["graphalgo.refusal"] = refused
-        return None
-    return _json(answer)
+    return answer
+
+
+def _written(plpy: Any, run: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> str:
+    """Return an answer as JSON text; between blocks of rows the server can be interrupted."""
+    answer = run(*arguments)
+    rows = answer.get("rows", ())
+    if len(rows) <= BLOCK_ROWS:
+        return json_text(answer)
+    blocks = []
+    for start in range(0, len(rows), BLOCK_ROWS):
+        plpy.execute("select 1")
+        blocks.append(json_text(rows[start : start + BLOCK_ROWS])[1:-1])
+    others = json_text({name: value for name, value in answer.items() if name != "rows"})
+    return f'{others[:-1]},"rows":[{",".join(blocks)}]}}'
 
 
 def _run(
@@ -150,15 +155,8 @@ def _attempt(
     except GraphAlgoError as error:
         refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
     except plpy.SPIError as error:
-        # What the server said: a number for its SQLSTATE, detail, hint and more.
-        number, detail, hint, *_ = error.spidata
-        refusal = {
-            "sqlstate": _sqlstate(number),
-            "message": str(error),
-            "detail": detail,
-            "hint": hint,
-        }
-    return None, _json(refusal)
+        refusal = server_refusal(error)
+    return None, json_text(refusal)
 
 
 def _array(elements: Iterable[str]) -> str:
@@ -170,20 +168,3 @@ def _quoted(text: str) -> str:
     """Return a text as an element of an array."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _sqlstate(number: int) -> str:
-    """Return the five characters that the server packs into a number, six bits each.
-
-    Only errors that have a condition name carry them as text, too.
-    """
-    return "".join(chr(ord("0") + (number >> 6 * place & 63)) for place in range(5))
-
-
-def _json(value: Any) -> str:
-    """Return a value of the engine's answers as JSON text.
-
-    The json module takes a fresh backend some 14 ms to import, longer than the
-    rest of a first call; its own encoder, which is in C, takes nothing.
-    """
-    return "".join(_encode(value, 0))

@@ -77,21 +77,50 @@ comment on function rbac.refuse_claims(text) is
     'Raises the error that says what is wrong with claims that cannot be read';
 revoke all on function rbac.refuse_claims(text) from public;
 
+-- The claims that a statement handed to aiq.sql_passthrough runs under. A server with
+-- PL/Python gets another body of this function; without it no statement can be handed.
+create or replace function rbac.pinned_claims() returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return null;
+end
+$$;
+alter function rbac.pinned_claims() owner to aiq_owner;
+comment on function rbac.pinned_claims() is
+    'The claims of whoever called aiq.sql_passthrough, while their statement runs; null elsewhere';
+revoke all on function rbac.pinned_claims() from public;
+
 -- A policy's helpers are definer functions: under a view they run as the caller,
 -- who may not read the memberships. This one is asked several times a statement,
 -- so it reads the claims once and leaves the wording of errors to another. It is
 -- not parallel safe: to catch an error takes a subtransaction, which no statement
--- with parallel workers may begin before PostgreSQL 17.
+-- with parallel workers may begin before PostgreSQL 17. Nor has a worker the cursor
+-- or the Python of its leader.
+--
+-- A statement that aiq.sql_passthrough runs may write the setting, but not the claims
+-- that count meanwhile. That such a statement runs is told by its cursor, which is
+-- being read and so cannot be closed. It is looked for only where it can be: that
+-- statement is read-only, which from PostgreSQL 17 on it certainly stays (15 lets it
+-- reset transaction_read_only).
 create or replace function rbac.caller_audiences() returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    setting constant text := current_setting('request.jwt.claims', true);
+    setting text := current_setting('request.jwt.claims', true);
     claims jsonb;
     caller uuid;
     claimed uuid[];
 begin
+    if current_setting('transaction_read_only') = 'on'
+        or current_setting('server_version_num')::int < 170000
+    then
+        if exists (select from pg_cursors as c where c.name = 'aiq.sql_passthrough') then
+            setting := coalesce(rbac.pinned_claims(), setting);
+        end if;
+    end if;
     if setting is null or btrim(setting, E' \t\r\n') = '' then
         return '{}';
     end if;

@@ -5,6 +5,15 @@
 -- planned for the number of rows it has: a plan kept from a change of one row would
 -- take forever over a load, and one from a load would read the whole table for a row.
 --
+-- A scope is copied from a node that is held (for key share) until the copy is
+-- committed, and a node whose scope or retirement changes is locked against that (for
+-- update) before its copies are looked for. So of a new key or edge and a change of its
+-- node at the same time the second sees the first. Nodes are locked by id, edges by
+-- what they say, as every writer locks them. (A lock for key share does not return the
+-- row as it is then, so that it is read in the next statement.) Under one snapshot for all statements
+-- (repeatable read) the second would not see the first: there the copies are made under
+-- a lock (for share) that fails where the node has changed since.
+--
 -- A key that is kept for fewer than see its node (narrowed_to) keeps that audience; when
 -- the node goes to others, it has one that no organisation and no user belongs to.
 
@@ -65,6 +74,20 @@ alter function aiq.check_node_types() owner to aiq_engine;
 comment on function aiq.check_node_types() is 'Trigger: refuses new nodes of an entity type that is not there';
 revoke all on function aiq.check_node_types() from public;
 
+create or replace function aiq.copying_lock() returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case
+        when current_setting('transaction_isolation') in ('repeatable read', 'serializable') then 'share'
+        else 'key share'
+    end
+$$;
+alter function aiq.copying_lock() owner to aiq_engine;
+comment on function aiq.copying_lock() is
+    'With which lock a node is held while its scope is copied';
+revoke all on function aiq.copying_lock() from public;
+
 create or replace function aiq.fill_key_copies() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -72,24 +95,24 @@ set jit = off
 as $$
 declare
     found_keys record;
+    locked bigint;
 begin
+    execute format($statement$
+        select count(*) from (
+            select from (select distinct c.node_id as id from changed as c) as w
+            join aiq.nodes as n on n.id = w.id
+            order by n.id for %s of n
+        ) as held
+    $statement$, aiq.copying_lock()) into locked;
     execute $statement$
-        with written as materialized (
-            select distinct c.node_id as id from changed as c
-        ),
-        held as materialized (
-            select n.id, n.entity_type is null as soft, n.audience, n.retired_at
-            from written as w join aiq.nodes as n on n.id = w.id
-            for key share of n
-        )
         select
-            min(c.node_id) filter (where h.id is null) as missing,
+            min(c.node_id) filter (where n.id is null) as missing,
             bool_or(
-                c.soft <> h.soft or c.narrowed_to is not null
-                or c.audience is distinct from h.audience or c.retired_at is distinct from h.retired_at
+                c.soft <> (n.entity_type is null) or c.narrowed_to is not null
+                or c.audience is distinct from n.audience or c.retired_at is distinct from n.retired_at
             ) as differ
         from changed as c
-        left join held as h on h.id = c.node_id
+        left join aiq.nodes as n on n.id = c.node_id
     $statement$ into found_keys;
     if found_keys.missing is not null then
         perform aiq.refuse_reference('node_keys', 'node_id', found_keys.missing::text, 'nodes', 'that id');
@@ -130,7 +153,17 @@ set jit = off
 as $$
 declare
     found_edges record;
+    locked bigint;
 begin
+    execute format($statement$
+        select count(*) from (
+            select from (
+                select c.src_id as id from changed as c union select c.dst_id from changed as c
+            ) as w
+            join aiq.nodes as n on n.id = w.id
+            order by n.id for %s of n
+        ) as held
+    $statement$, aiq.copying_lock()) into locked;
     execute $statement$
         with written as materialized (
             select c.src_id as id from changed as c union select c.dst_id from changed as c
@@ -138,7 +171,6 @@ begin
         held as materialized (
             select n.id, n.entity_type, n.audience, n.retired_at
             from written as w join aiq.nodes as n on n.id = w.id
-            for key share of n
         ),
         kinds as materialized (
             select
@@ -223,6 +255,8 @@ set jit = off
 as $$
 declare
     spreads boolean;
+    locked bigint;
+    edge_ids bigint[];
 begin
     execute $statement$
         select exists (
@@ -236,6 +270,17 @@ begin
     if not spreads then
         return null;
     end if;
+    execute $statement$
+        select count(*) from (
+            select from after_change as a
+            join before_change as b on b.id = a.id
+            join aiq.nodes as n on n.id = a.id
+            where
+                (a.audience, a.retired_at, a.entity_type is null)
+                is distinct from (b.audience, b.retired_at, b.entity_type is null)
+            order by n.id for update of n
+        ) as held
+    $statement$ into locked;
     execute $statement$
         update aiq.node_keys as k
         set soft = (a.entity_type is null), audience = v.audience, retired_at = a.retired_at
@@ -253,23 +298,44 @@ begin
             and (k.soft, k.audience, k.retired_at)
             is distinct from ((a.entity_type is null), v.audience, a.retired_at)
     $statement$;
+    -- All of them are locked first, those too whose copies seem right, and are read in a
+    -- statement of its own: another transaction may be changing the other end.
     execute $statement$
-        update aiq.edges as e
-        set src_audience = s.audience, dst_audience = d.audience,
-            retired_at = least(s.retired_at, d.retired_at)
-        from (
-            select o.id from after_change as a join aiq.edges as o on o.src_id = a.id
+        with spreading as materialized (
+            select a.id
+            from after_change as a
+            join before_change as b on b.id = a.id
+            where
+                (a.audience, a.retired_at) is distinct from (b.audience, b.retired_at)
+        ),
+        touched as materialized (
+            select o.id from spreading as a join aiq.edges as o on o.src_id = a.id
             union
-            select i.id from after_change as a join aiq.edges as i on i.dst_id = a.id
-        ) as touched
-        join aiq.edges as t on t.id = touched.id
-        join aiq.nodes as s on s.id = t.src_id
-        join aiq.nodes as d on d.id = t.dst_id
-        where
-            e.id = touched.id
-            and (e.src_audience, e.dst_audience, e.retired_at)
-            is distinct from (s.audience, d.audience, least(s.retired_at, d.retired_at))
-    $statement$;
+            select i.id from spreading as a join aiq.edges as i on i.dst_id = a.id
+        )
+        select array(
+            select t.id
+            from touched
+            join aiq.edges as t on t.id = touched.id
+            order by t.src_id, t.relation, t.dst_id, t.org_id, t.visibility, t.owner_id, t.id
+            for no key update of t
+        )
+    $statement$ into edge_ids;
+    if edge_ids <> '{}' then
+        execute $statement$
+            update aiq.edges as e
+            set src_audience = s.audience, dst_audience = d.audience,
+                retired_at = least(s.retired_at, d.retired_at)
+            from unnest($1) as h (id)
+            join aiq.edges as t on t.id = h.id
+            join aiq.nodes as s on s.id = t.src_id
+            join aiq.nodes as d on d.id = t.dst_id
+            where
+                e.id = h.id
+                and (e.src_audience, e.dst_audience, e.retired_at)
+                is distinct from (s.audience, d.audience, least(s.retired_at, d.retired_at))
+        $statement$ using edge_ids;
+    end if;
     return null;
 end
 $$;

@@ -24,6 +24,7 @@ create or replace function aiq.record_link_verdict(
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set extra_float_digits = 1
 as $$
 begin
     if p_a is null or p_b is null or p_a = p_b then

@@ -7,15 +7,34 @@ language plpgsql immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    refusal constant jsonb := p_refusal;
+    refusal jsonb;
 begin
+    begin
+        refusal := p_refusal::jsonb;
+    exception when data_exception or statement_too_complex then
+        null;
+    end;
+    if
+        jsonb_typeof(refusal -> 'message') is distinct from 'string'
+        or coalesce(refusal ->> 'sqlstate', '') collate "C" !~ '^[1-9A-Z][0-9A-Z]{4}$|^0[1-9A-Z][0-9A-Z]{3}$'
+    then
+        raise exception using
+            errcode = '22023',
+            message = format('p_refusal is %s, but must be a refusal of the engine', left(p_refusal, 80)),
+            hint = 'Write {"sqlstate": "22023", "message": "a sentence"}, with a "hint" if there is one.';
+    end if;
     -- An option of raise may not be null.
-    if refusal ->> 'detail' is not null then
+    if refusal ->> 'detail' is not null and refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',
             message = refusal ->> 'message',
             detail = refusal ->> 'detail',
-            hint = coalesce(refusal ->> 'hint', '');
+            hint = refusal ->> 'hint';
+    elsif refusal ->> 'detail' is not null then
+        raise exception using
+            errcode = refusal ->> 'sqlstate',
+            message = refusal ->> 'message',
+            detail = refusal ->> 'detail';
     elsif refusal ->> 'hint' is not null then
         raise exception using
             errcode = refusal ->> 'sqlstate',

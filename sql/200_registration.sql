@@ -55,6 +55,18 @@ comment on column aiq.entity_tables.members is
     'The table, its partitions and its inheritance children, as they were when it was registered';
 comment on column aiq.entity_tables.paused is 'Whether aiq.bulk has paused the triggers';
 
+
+-- How a row is searched, and who else decides about it; see the agent's map.
+alter table aiq.entity_tables
+    add column if not exists title_expr text,
+    add column if not exists body_expr text,
+    add column if not exists configuration regconfig,
+    add column if not exists policy text;
+comment on column aiq.entity_tables.configuration is
+    'The text search configuration of the titles and bodies; null if an earlier version registered the table';
+comment on column aiq.entity_tables.policy is
+    'The function, with its schema, that says which of some nodes the caller may open; null: whoever sees them';
+
 grant select, insert, update, delete on aiq.entity_tables to aiq_engine;
 grant usage on sequence aiq.entity_tables_id_seq to aiq_engine;
 
@@ -117,6 +129,59 @@ alter table aiq.link_rows enable row level security;
 alter table aiq.link_rows force row level security;
 drop policy if exists engine_does on aiq.link_rows;
 create policy engine_does on aiq.link_rows to aiq_engine using (true) with check (true);
+
+-- 'infinity' would keep every later period away; -infinity says: for ever.
+do $$
+begin
+    if not exists (
+        select from pg_catalog.pg_constraint as c
+        where c.conrelid = 'aiq.link_rows'::regclass and c.conname = 'link_rows_start'
+    ) then
+        alter table aiq.link_rows
+            add constraint link_rows_start check (valid_from < 'infinity') not valid;
+    end if;
+end
+$$;
+
+-- A row that names another and the row that it names may be written at the same time
+-- by two transactions, neither of which sees the other's. So what has become a node,
+-- and which rows wait for one, is looked at again when the transaction commits, under
+-- a lock that the two do not hold together: the second sees what the first left.
+create table if not exists aiq.unsettled (
+    id bigint generated always as identity primary key,
+    entity_type text collate "C",
+    source_table text collate "C",
+    keys text[],
+    link_id int,
+    rows text[]
+);
+alter table aiq.unsettled owner to aiq_owner;
+comment on table aiq.unsettled is
+    'What a transaction has to look at again when it commits: keys of rows that have become nodes, rows of link tables that wait. Always empty for others';
+create table if not exists aiq.link_waits (
+    link_id int primary key references aiq.link_tables (id) on delete cascade,
+    times bigint not null default 0
+);
+alter table aiq.link_waits owner to aiq_owner;
+comment on table aiq.link_waits is
+    'How often transactions have left rows of a link table waiting: a transaction with one snapshot fails here where it could not see them';
+insert into aiq.link_waits (link_id) select l.id from aiq.link_tables as l on conflict do nothing;
+grant select, insert, update, delete on aiq.unsettled, aiq.link_waits to aiq_engine;
+grant usage on sequence aiq.unsettled_id_seq to aiq_engine;
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['unsettled', 'link_waits'] loop
+        execute pg_catalog.format('alter table aiq.%I enable row level security', name);
+        execute pg_catalog.format('alter table aiq.%I force row level security', name);
+        execute pg_catalog.format('drop policy if exists engine_does on aiq.%I', name);
+        execute pg_catalog.format(
+            'create policy engine_does on aiq.%I to aiq_engine using (true) with check (true)', name
+        );
+    end loop;
+end
+$$;
 
 -- Triggers on tables of others are recorded as ours, so that uninstalling removes them.
 grant select, insert, delete on aiq.installed_objects to aiq_engine;
@@ -333,6 +398,39 @@ comment on function aiq.entity_adoption(aiq.entity_tables, text) is
     'The statement that gives nodes of rows that are gone to the rows that now have their handle numbers';
 revoke all on function aiq.entity_adoption(aiq.entity_tables, text) from public;
 
+-- Numbers that rows exchange pass through numbers that are nobody's.
+create or replace function aiq.entity_parting(p_entity aiq.entity_tables, p_touched text) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select aiq.entity_common(p_entity, p_touched) || format(
+        $statement$
+update aiq.nodes as n
+set handle_number = -9223372036854775807 + n.id
+from (
+    select o.id
+    from projected as p
+    cross join lateral (
+        select h.id, case when h.handle_number is null then h.id else h.handle_number end as number
+        from aiq.nodes as h
+        where
+            h.source_table = %2$L and h.source_pk = p.source_pk
+            and h.entity_type is not distinct from %1$L
+        offset 0
+    ) as o
+    where
+        o.number is distinct from p.handle_number
+        and o.number in (select w.handle_number from projected as w where w.handle_number is not null)
+) as c
+where n.id = c.id$statement$,
+        p_entity.entity_type, p_entity.source_table
+    )
+$$;
+alter function aiq.entity_parting(aiq.entity_tables, text) owner to aiq_engine;
+comment on function aiq.entity_parting(aiq.entity_tables, text) is
+    'The statement that takes from nodes the handle numbers that other rows are given by the same statement';
+revoke all on function aiq.entity_parting(aiq.entity_tables, text) from public;
+
 -- How many rows an expression lets through cannot be foreseen, and before statistics
 -- are gathered neither can how many nodes a table has: a nested loop over either
 -- would take forever. So no two intermediate results are joined with each other, and
@@ -341,6 +439,8 @@ revoke all on function aiq.entity_adoption(aiq.entity_tables, text) from public;
 --
 -- Text of printable ASCII with single blanks folds as lower() does; fold_key, which
 -- the planner cannot inline, is called for everything else.
+--
+-- Nodes that change are locked in the order of their ids, as every writer locks them.
 create or replace function aiq.entity_statement(p_entity aiq.entity_tables, p_touched text)
 returns text
 language sql stable
@@ -381,12 +481,37 @@ stated as materialized (
     where f.key <> ''
     order by f.node_id, f.key, f.rank
 ),
+gone as materialized (
+    %4$s
+    except
+    select source_pk from projected
+),
+leaving as materialized (
+    select o.id
+    from gone as g
+    cross join lateral (
+        select h.id from aiq.nodes as h
+        where
+            h.source_table = %2$L and h.source_pk = g.source_pk
+            and h.entity_type is not distinct from %1$L and h.retired_at is null
+        offset 0
+    ) as o
+),
+held as materialized (
+    select n.id from aiq.nodes as n
+    where n.id = any (array(
+        select k.node_id from known as k where k.was_there and k.differs
+        union all
+        select l.id from leaving as l
+    ))
+    order by n.id for no key update
+),
 updated as (
     update aiq.nodes as n
     set summary = k.summary, org_id = k.org_id, visibility = k.visibility, owner_id = k.owner_id,
         handle_number = k.handle_number, retired_at = null
     from known as k
-    where n.id = k.node_id and k.was_there and k.differs
+    where n.id = k.node_id and k.was_there and k.differs and (select count(*) from held) > 0
     returning 1
 ),
 inserted as (
@@ -432,23 +557,11 @@ added as (
     order by s.node_id, s.key
     returning 1
 ),
-gone as materialized (
-    %4$s
-    except
-    select source_pk from projected
-),
 retired as (
     update aiq.nodes as n
     set retired_at = now()
-    from gone as g
-    cross join lateral (
-        select o.id from aiq.nodes as o
-        where
-            o.source_table = %2$L and o.source_pk = g.source_pk
-            and o.entity_type is not distinct from %1$L and o.retired_at is null
-        offset 0
-    ) as o
-    where n.id = o.id
+    from leaving as l
+    where n.id = l.id and (select count(*) from held) > 0
     returning 1
 )
 select
@@ -581,20 +694,40 @@ create or replace function aiq.entity_fault(
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    rows_text constant text := aiq.entity_projection(
+        p_entity, aiq.some_rows(p_entity.source, p_entity.key_columns)
+    );
 begin
+    execute format(
+        $query$
+select max(q.source_pk), format('handle number %%s is also that of the row %%s', q.handle_number, min(q.source_pk))
+from (%s) as q
+where q.handle_number is not null
+group by q.handle_number
+having count(*) > 1
+order by q.handle_number
+limit 1$query$, rows_text
+    ) into failing, message using p_keys;
+    if failing is not null then
+        return;
+    end if;
     execute format(
         $query$
 select q.source_pk, f.message
 from (%s) as q
+left join lateral (
+    select q.handle_number as number, format(', that of the row %%s of %%s', n.source_pk, n.source_table) as of_row
+    from aiq.nodes as n
+    where n.entity_type = %L and case when n.handle_number is null then n.id else n.handle_number end = q.handle_number
+        and (n.source_table, n.source_pk) is distinct from (%L, q.source_pk)
+    limit 1
+) as t on true
 cross join lateral (select case
     when q.visibility not in ('public', 'org', 'private')
         then format('visibility is "%%s", but must be public, org or private', q.visibility)
     when q.visibility = 'private' and q.owner_id is null then 'a private row must have an owner'
-    when q.handle_number is not null and exists (
-        select from aiq.nodes as n
-        where n.entity_type = %L and case when n.handle_number is null then n.id else n.handle_number end = q.handle_number
-            and (n.source_table, n.source_pk) is distinct from (%L, q.source_pk)
-    ) then format('handle number %%s is another node''s', q.handle_number)
+    when t.number is not null then format('handle number %%s is another node''s%%s', q.handle_number, t.of_row)
     else (
         select format('a key of %%s bytes is longer than 2000', octet_length(aiq.fold_key(k.key)))
         from (values %s) as g (keys) cross join lateral unnest(g.keys) as k (key)
@@ -603,8 +736,7 @@ cross join lateral (select case
     ) end) as f (message)
 where f.message is not null
 limit 1$query$,
-        aiq.entity_projection(p_entity, aiq.some_rows(p_entity.source, p_entity.key_columns)),
-        p_entity.entity_type, p_entity.source_table,
+        rows_text, p_entity.entity_type, p_entity.source_table,
         (
             select string_agg(format('(q.keys_%s)', number), ', ')
             from generate_series(1, jsonb_array_length(p_entity.key_groups)) as s (number)
@@ -635,6 +767,12 @@ begin
     if cause is null then
         select f.failing, f.message into found_row, cause
         from aiq.entity_fault(p_entity, keys) as f;
+    end if;
+    if cause is null and aiq.has_documents(p_entity) then
+        select f.failing, f.message into found_row, cause
+        from aiq.failing_row(
+            aiq.document_projection(p_entity, aiq.some_rows(p_entity.source, p_entity.key_columns)), keys
+        ) as f;
     end if;
     raise exception using
         errcode = '22023',
@@ -683,11 +821,17 @@ as $$
 begin
     execute format(
         $statement$
+with held as materialized (
+    select n.id from aiq.nodes as n
+    where
+        n.source_table = %L and n.entity_type = %L and n.retired_at is null
+        and not exists (select from %s as s where %s = n.source_pk)
+    order by n.id for no key update
+)
 update aiq.nodes as n
 set retired_at = now()
-where
-    n.source_table = %L and n.entity_type = %L and n.retired_at is null
-    and not exists (select from %s as s where %s = n.source_pk)$statement$,
+from held as h
+where n.id = h.id$statement$,
         p_entity.source_table, p_entity.entity_type, aiq.source_name(p_entity.source),
         aiq.key_text(p_entity.key_columns, 's')
     );
@@ -698,10 +842,78 @@ comment on function aiq.retire_truncated(aiq.entity_tables) is
     'Retires the nodes of a registration whose rows are no longer there';
 revoke all on function aiq.retire_truncated(aiq.entity_tables) from public;
 
+create or replace function aiq.missing_columns(p_source regclass, p_columns text[]) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select u.c from unnest(p_columns) with ordinality as u (c, i)
+        where not exists (
+            select from pg_attribute as a
+            where a.attrelid = p_source and a.attname = u.c and not a.attisdropped
+        )
+        order by u.i
+    )
+$$;
+alter function aiq.missing_columns(regclass, text[]) owner to aiq_engine;
+comment on function aiq.missing_columns(regclass, text[]) is
+    'Those of some columns that a table does not have';
+revoke all on function aiq.missing_columns(regclass, text[]) from public;
+
+create or replace function aiq.require_key_columns(
+    p_source regclass, p_columns text[], p_read_as text, p_release text
+) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    missing constant text[] := aiq.missing_columns(p_source, p_columns);
+begin
+    if missing <> '{}' then
+        raise exception using
+            errcode = '55000',
+            message = format(
+                '%s is read as %s by its primary key (%s), but has no column %s any more',
+                aiq.source_name(p_source), p_read_as, array_to_string(p_columns, ', '),
+                array_to_string(missing, ', ')
+            ),
+            hint = format(
+                'Give the table a primary key and register it again, or release it first: %s', p_release
+            );
+    end if;
+end
+$$;
+alter function aiq.require_key_columns(regclass, text[], text, text) owner to aiq_engine;
+comment on function aiq.require_key_columns(regclass, text[], text, text) is
+    'Refuses a registered table whose primary key has lost columns';
+revoke all on function aiq.require_key_columns(regclass, text[], text, text) from public;
+
+-- A server looks for a deadlock once a wait, after a second by default.
+create or replace function aiq.wait_at_most(p_patience interval) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_patience = interval '0' or p_patience > interval '1500 milliseconds' then
+        perform set_config('lock_timeout', '1500ms', true);
+    end if;
+end
+$$;
+alter function aiq.wait_at_most(interval) owner to aiq_engine;
+comment on function aiq.wait_at_most(interval) is
+    'Bounds each wait for a lock, unless the caller''s own bound, 0 for none, is tighter';
+revoke all on function aiq.wait_at_most(interval) from public;
+
 -- Whatever the session of the writer has set must not change what the rows say:
 -- the settings that text depends on, and how a statement is read, are pinned.
 -- Only a trigger's own function sees the transition tables, so the statements are
 -- run here. A row's node comes before its edges.
+--
+-- Writers lock what they share in one order: waiting rows of link tables, nodes by id,
+-- edges by what they say. Rows written by several statements of a transaction, or by
+-- the two halves of an insert on conflict, can still make two wait for each other. So
+-- nobody waits for long while holding what the trigger itself has locked: it is let
+-- go, and done again. The writer's own lock_timeout holds for the whole.
 create or replace function aiq.keep_in_step() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -727,31 +939,70 @@ declare
     hit text;
     what text;
     detail text;
+    read boolean;
+    skipped boolean;
+    again int := 0;
+    lock_timeout constant text := current_setting('lock_timeout');
+    patience constant interval := lock_timeout::interval;
+    begun constant timestamptz := clock_timestamp();
 begin
     for entity in
         select * from aiq.entity_tables as e where tg_relid = any (e.members) and not e.paused order by e.id
     loop
-        if tg_op = 'TRUNCATE' then
-            perform aiq.retire_truncated(entity);
-            continue;
-        end if;
         touched := aiq.touched_keys(entity.key_columns, tg_op);
-        for attempt in 1..2 loop
+        skipped := false;
+        loop
             begin
+                read := false;
+                perform aiq.wait_at_most(patience);
+                if tg_op = 'TRUNCATE' then
+                    perform aiq.retire_truncated(entity);
+                    perform set_config('lock_timeout', lock_timeout, true);
+                    exit;
+                end if;
+                if aiq.has_waiting(entity.entity_type, entity.source_table) then
+                    execute format(
+                        'select array_agg(%s) from (%s) as t', aiq.key_text(entity.key_columns, 't'), touched
+                    ) into keys;
+                    perform aiq.hold_waiting(entity.entity_type, entity.source_table, keys);
+                end if;
                 if entity.number_expr is not null and tg_op <> 'DELETE' then
                     execute aiq.entity_adoption(entity, touched);
+                    if tg_op = 'UPDATE' then
+                        execute aiq.entity_parting(entity, touched);
+                    end if;
                 end if;
                 execute aiq.entity_statement(entity, touched) into report;
+                if aiq.has_documents(entity) then
+                    execute aiq.document_statement(entity, touched);
+                end if;
+                read := true;
+                perform aiq.settle_arrivals(entity.entity_type, entity.source_table, report.arrived);
+                perform set_config('lock_timeout', lock_timeout, true);
                 exit;
             exception when others then
                 get stacked diagnostics code = returned_sqlstate, hit = constraint_name,
                     what = message_text, detail = pg_exception_detail;
-                if aiq.passes_as_it_is(code) then
+                if code = '40P01' and again < 10 or code = '55P03' and (
+                    patience = interval '0' or clock_timestamp() < begun + patience
+                ) then
+                    again := again + (code = '40P01')::int;
+                    continue;
+                end if;
+                if read or aiq.passes_as_it_is(code) then
                     raise;
                 end if;
-                if attempt = 1 and hit = 'nodes_handle' and entity.number_expr is null then
+                if not skipped and hit = 'nodes_handle' and entity.number_expr is null then
                     perform aiq.skip_taken_handles(entity.entity_type);
+                    skipped := true;
                     continue;
+                end if;
+                perform aiq.require_key_columns(
+                    entity.source, entity.key_columns, format('nodes of type "%s"', entity.entity_type),
+                    format('select aiq.unregister_entity_table(%L, %L);', entity.entity_type, entity.source_table)
+                );
+                if tg_op = 'TRUNCATE' then
+                    raise;
                 end if;
                 execute format(
                     'select array_agg(%s) from (%s) as t', aiq.key_text(entity.key_columns, 't'), touched
@@ -759,30 +1010,54 @@ begin
                 perform aiq.refuse_entity_rows(entity, keys, code, what, detail);
             end;
         end loop;
-        perform aiq.settle_arrivals(entity.entity_type, entity.source_table, report.arrived);
     end loop;
     for link in
         select * from aiq.link_tables as l where tg_relid = any (l.members) and not l.paused order by l.id
     loop
-        if tg_op = 'TRUNCATE' then
-            perform aiq.drop_truncated_links(link);
-            continue;
-        end if;
         touched := aiq.touched_keys(link.key_columns, tg_op);
-        begin
-            execute aiq.link_statement(link, touched) into report;
-            perform aiq.settle_links(link, report.departed, report.restated, report.arrived);
-        exception when others then
-            get stacked diagnostics code = returned_sqlstate,
-                what = message_text, detail = pg_exception_detail;
-            if aiq.passes_as_it_is(code) then
-                raise;
-            end if;
-            execute format(
-                'select array_agg(%s) from (%s) as t', aiq.key_text(link.key_columns, 't'), touched
-            ) into keys;
-            perform aiq.refuse_link_rows(link, keys, code, what, detail);
-        end;
+        loop
+            begin
+                perform aiq.wait_at_most(patience);
+                if tg_op = 'TRUNCATE' then
+                    perform aiq.drop_truncated_links(link);
+                    perform set_config('lock_timeout', lock_timeout, true);
+                    exit;
+                end if;
+                if tg_op <> 'INSERT' then
+                    execute format(
+                        'select array_agg(%s) from (%s) as t', aiq.key_text(link.key_columns, 't'), touched
+                    ) into keys;
+                    perform aiq.hold_link_rows(link.id, keys);
+                end if;
+                execute aiq.link_statement(link, touched) into report;
+                perform aiq.settle_links(link, report.departed, report.restated, report.arrived);
+                perform set_config('lock_timeout', lock_timeout, true);
+                exit;
+            exception when others then
+                get stacked diagnostics code = returned_sqlstate,
+                    what = message_text, detail = pg_exception_detail;
+                if code = '40P01' and again < 10 or code = '55P03' and (
+                    patience = interval '0' or clock_timestamp() < begun + patience
+                ) then
+                    again := again + (code = '40P01')::int;
+                    continue;
+                end if;
+                if aiq.passes_as_it_is(code) then
+                    raise;
+                end if;
+                perform aiq.require_key_columns(
+                    link.source, link.key_columns, format('edges "%s"', link.relation),
+                    format('select aiq.unregister_link_table(%L, %L);', link.source_table, link.relation)
+                );
+                if tg_op = 'TRUNCATE' then
+                    raise;
+                end if;
+                execute format(
+                    'select array_agg(%s) from (%s) as t', aiq.key_text(link.key_columns, 't'), touched
+                ) into keys;
+                perform aiq.refuse_link_rows(link, keys, code, what, detail);
+            end;
+        end loop;
     end loop;
     for passages in
         select t.id, t.key_columns from aiq.text_sources as t
@@ -801,6 +1076,7 @@ begin
             if aiq.passes_as_it_is(code) then
                 raise;
             end if;
+            perform aiq.require_text_columns(passages.id);
             execute format(
                 'select array_agg(%s) from (%s) as t', aiq.key_text(passages.key_columns, 't'), touched
             ) into keys;
@@ -1117,6 +1393,31 @@ begin
         update aiq.link_tables set src_table = now_named where src_table = was_named;
         update aiq.link_tables set dst_table = now_named where dst_table = was_named;
     end loop;
+    -- What the table has said it says under its new name.
+    update aiq.edges as e
+    set memory = 'table ' || now_named
+    from aiq.link_tables as l
+    join aiq.link_rows as r on r.link_id = l.id
+    where
+        l.source = p_source and l.source_table <> now_named
+        and e.id = r.edge_id and e.memory = aiq.link_memory(l);
+    insert into aiq.edge_assertions as a (edge_id, memory, agent, stated_from, weight, asserted_at)
+    select o.edge_id, 'table ' || now_named, o.agent, o.stated_from, o.weight, o.asserted_at
+    from aiq.edge_assertions as o
+    join (
+        select distinct r.edge_id, aiq.link_memory(l) as memory
+        from aiq.link_tables as l
+        join aiq.link_rows as r on r.link_id = l.id
+        where l.source = p_source and l.source_table <> now_named
+    ) as s on s.edge_id = o.edge_id and s.memory = o.memory
+    on conflict (edge_id, memory) do update set
+        stated_from = least(a.stated_from, excluded.stated_from),
+        weight = greatest(a.weight, excluded.weight);
+    delete from aiq.edge_assertions as o
+    using aiq.link_tables as l, aiq.link_rows as r
+    where
+        l.source = p_source and l.source_table <> now_named and r.link_id = l.id
+        and o.edge_id = r.edge_id and o.memory = aiq.link_memory(l);
     update aiq.link_tables as l set source_table = now_named
     where l.source = p_source and l.source_table <> now_named;
     update aiq.text_sources as t set source = p_source
@@ -1153,10 +1454,14 @@ declare
     detail text;
 begin
     if aiq.source_name(p_entity.source) is null then
-        with retired as (
-            update aiq.nodes as n set retired_at = now()
+        with held as materialized (
+            select n.id from aiq.nodes as n
             where n.source_table = p_entity.source_table and n.entity_type = p_entity.entity_type
                 and n.retired_at is null
+            order by n.id for no key update
+        ),
+        retired as (
+            update aiq.nodes as n set retired_at = now() from held as h where n.id = h.id
             returning 1
         )
         select 0 as inserted, 0 as updated, count(*) as retired, 0 as added, 0 as removed,
@@ -1169,8 +1474,14 @@ begin
         begin
             if p_entity.number_expr is not null then
                 execute aiq.entity_adoption(p_entity, null);
+                execute aiq.entity_parting(p_entity, null);
             end if;
             execute aiq.entity_statement(p_entity, null) into report;
+            if aiq.has_documents(p_entity) then
+                execute aiq.document_statement(p_entity, null);
+            else
+                delete from aiq.entity_documents as d where d.registration_id = p_entity.id;
+            end if;
             exit;
         exception when others then
             get stacked diagnostics code = returned_sqlstate, hit = constraint_name,
@@ -1224,11 +1535,18 @@ begin
             ('p_summary_expr', entity.summary_expr, 'text'), ('p_org_expr', entity.org_expr, 'uuid'),
             ('p_include_where', entity.include_where, 'boolean'),
             ('p_visibility_expr', entity.visibility_expr, 'text'),
-            ('p_owner_expr', entity.owner_expr, 'uuid'), ('p_number_expr', entity.number_expr, 'bigint')
+            ('p_owner_expr', entity.owner_expr, 'uuid'), ('p_number_expr', entity.number_expr, 'bigint'),
+            ('p_title_expr', entity.title_expr, 'text'), ('p_body_expr', entity.body_expr, 'text')
         ) as t (parameter, expression, type)
     loop
         perform aiq.expression_type(p_source, entity.row_name, item.parameter, item.expression, item.type);
     end loop;
+    if entity.configuration is null then
+        raise exception using
+            errcode = '22023', message = 'p_configuration is null, but must be a text search configuration',
+            hint = 'Write one of pg_ts_config, such as ''english'' or ''simple''.';
+    end if;
+    entity.policy := aiq.registered_policy(entity.policy);
     entity.key_groups := aiq.key_groups(entity);
     entity.paused := false;
     entity.registered_by := p_requested_by;
@@ -1299,10 +1617,14 @@ begin
         perform aiq.require_registrant(entity.registered_by, p_requested_by, entity.source_table);
     end if;
     delete from aiq.entity_tables as e where e.id = entity.id;
-    with gone as (
-        update aiq.nodes as n set retired_at = now()
+    with held as materialized (
+        select n.id from aiq.nodes as n
         where n.source_table = entity.source_table and n.entity_type = entity.entity_type
             and n.retired_at is null
+        order by n.id for no key update
+    ),
+    gone as (
+        update aiq.nodes as n set retired_at = now() from held as h where n.id = h.id
         returning 1
     )
     select count(*) into retired from gone;
@@ -1657,7 +1979,9 @@ create or replace function aiq.register_entity_table(
     p_org_expr text default null, p_include_where text default null,
     p_canonical_exprs text[] default '{}', p_short_exprs text[] default '{}',
     p_alias_exprs text[] default '{}', p_code_exprs text[] default '{}',
-    p_visibility_expr text default null, p_owner_expr text default null, p_number_expr text default null
+    p_visibility_expr text default null, p_owner_expr text default null, p_number_expr text default null,
+    p_title_expr text default null, p_body_expr text default null,
+    p_configuration regconfig default 'pg_catalog.english', p_policy text default null
 ) returns table (
     source_table text, nodes_inserted bigint, nodes_updated bigint, nodes_retired bigint,
     keys_written bigint, keys_removed bigint
@@ -1681,7 +2005,9 @@ begin
             'org_expr', p_org_expr, 'include_where', p_include_where,
             'canonical_exprs', p_canonical_exprs, 'short_exprs', p_short_exprs,
             'alias_exprs', p_alias_exprs, 'code_exprs', p_code_exprs,
-            'visibility_expr', p_visibility_expr, 'owner_expr', p_owner_expr, 'number_expr', p_number_expr
+            'visibility_expr', p_visibility_expr, 'owner_expr', p_owner_expr, 'number_expr', p_number_expr,
+            'title_expr', p_title_expr, 'body_expr', p_body_expr,
+            'configuration', p_configuration::text, 'policy', p_policy
         )
     )) as r (
         source_table text, inserted bigint, updated bigint, retired bigint, added bigint, removed bigint
@@ -1689,14 +2015,17 @@ begin
 end
 $$;
 alter function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) owner to aiq_owner;
 comment on function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) is
-    'Reads a table as nodes of an entity type and keeps them in step with it. Every expression is SQL over the table''s columns, with names outside pg_catalog qualified, and runs with the rights of aiq_engine: p_key_expr and p_canonical_exprs give canonical keys, p_short_exprs short ones, p_alias_exprs aliases (an array gives several keys; null and empty give none), p_code_exprs repeats those of them that give codes or numbers; p_org_expr, p_visibility_expr (org by default) and p_owner_expr the scope; p_include_where which rows are nodes; p_number_expr the numbers of the handles. Registering again replaces the whole registration. The table''s owner or a superuser may, and once a role is granted select and insert on aiq.registration_requests. Returns what was written';
+    'Reads a table as nodes of an entity type and keeps them in step with it. Every expression is SQL over the table''s columns, with names outside pg_catalog qualified, and runs with the rights of aiq_engine: p_key_expr and p_canonical_exprs give canonical keys, p_short_exprs short ones, p_alias_exprs aliases (an array gives several keys; null and empty give none), p_code_exprs repeats those of them that give codes or numbers; p_org_expr, p_visibility_expr (org by default) and p_owner_expr the scope; p_include_where which rows are nodes; p_number_expr the numbers of the handles. p_title_expr (the summary by default) and p_body_expr make the entity searchable by aiq.search_entities with the text search configuration p_configuration; with neither it is not. p_policy names a SQL function f(p_nodes bigint[]) returns setof bigint that callers may execute: it is asked, as the caller, which of some nodes the caller may open, and the functions of the map tell of no others. Registering again replaces the whole registration. The table''s owner or a superuser may, and once a role is granted select and insert on aiq.registration_requests. Returns what was written';
 revoke all on function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) from public;
 
 create or replace function aiq.unregister_entity_table(p_entity_type text, p_source_table regclass)
@@ -1749,7 +2078,8 @@ revoke all on function aiq.bulk(regclass, boolean) from public;
 grant execute on function
     aiq.request_registration(text, regclass, jsonb),
     aiq.register_entity_table(
-        text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+        text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+        text, text, regconfig, text
     ),
     aiq.unregister_entity_table(text, regclass), aiq.rebuild(text), aiq.bulk(regclass, boolean)
     to authenticated, aiq_worker;

@@ -56,6 +56,7 @@ create table if not exists aiq.text_chunks (
             when 'private' then md5('private:' || owner_id::text)::uuid
         end
     ) stored,
+    embedded_at timestamptz,
     constraint text_chunks_private_has_owner check (visibility <> 'private' or owner_id is not null),
     unique (source_id, row_id)
 );
@@ -64,6 +65,8 @@ comment on table aiq.text_chunks is
     'The passages: the rows of the text sources, each with its content, its text search vector and its scope';
 comment on column aiq.text_chunks.row_id is 'The row''s id as text';
 comment on column aiq.text_chunks.row_number is 'The row''s id where ids are whole numbers';
+comment on column aiq.text_chunks.embedded_at is
+    'When a vector of it was last written: a transaction that began before and changes the content then fails, since it could not see the vector';
 create index if not exists text_chunks_words on aiq.text_chunks using gin (words);
 
 grant select, insert, update, delete on aiq.text_sources, aiq.text_chunks to aiq_engine;
@@ -154,7 +157,7 @@ as $$
         '        %s::bigint as row_number, %s::text as title, %s::text as content,\n'
         '        (\n%s\n)::uuid as org_id, coalesce((\n%s\n)::text, ''org'') as visibility,\n'
         '        (\n%s\n)::uuid as owner_id\n'
-        '    from (%s) as %I where %s is not null and (\n%s\n)%s',
+        '    from (%s) as %I where %s is not null and (\n%s\n)::boolean%s',
         case when p_source.may_repeat then ' distinct on (' || key_text || ')' else '' end,
         key_text,
         case when p_source.id_is_number
@@ -178,7 +181,8 @@ comment on function aiq.text_projection(aiq.text_sources, text) is
 revoke all on function aiq.text_projection(aiq.text_sources, text) from public;
 
 -- Only what has changed is parsed again; a rebuild parses everything, since the
--- configuration may read it differently now.
+-- configuration may read it differently now. Passages are locked in the order of their
+-- ids, as every writer locks them.
 create or replace function aiq.text_statement(p_source_id int, p_touched text) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -207,19 +211,24 @@ known as materialized (
         offset 0
     ) as c on true
 ),
+held as materialized (
+    select c.id
+    from known as k
+    join aiq.text_chunks as c on c.id = k.chunk_id
+    where (
+        k.title_then, k.content_then, k.words_then, k.org_id_then, k.visibility_then, k.owner_id_then
+    ) is distinct from (
+        k.title, k.content, k.words, k.org_id, k.visibility, k.owner_id
+    )
+    order by c.id for no key update of c
+),
 updated as (
     update aiq.text_chunks as c
     set title = k.title, content = k.content, words = k.words, org_id = k.org_id,
         visibility = k.visibility, owner_id = k.owner_id
-    from known as k
-    where
-        c.id = k.chunk_id
-        and (
-            k.title_then, k.content_then, k.words_then, k.org_id_then, k.visibility_then,
-            k.owner_id_then
-        ) is distinct from (
-            k.title, k.content, k.words, k.org_id, k.visibility, k.owner_id
-        )
+    from held as h
+    join known as k on k.chunk_id = h.id
+    where c.id = h.id
     returning 1
 ),
 inserted as (
@@ -238,10 +247,21 @@ gone as materialized (
     except
     select row_id from projected
 ),
+leaving as materialized (
+    select c.id
+    from gone as g
+    cross join lateral (
+        select o.id from aiq.text_chunks as o
+        where o.source_id = %1$s and o.row_id = g.row_id
+        offset 0
+    ) as l
+    join aiq.text_chunks as c on c.id = l.id
+    order by c.id for update of c
+),
 deleted as (
     delete from aiq.text_chunks as c
-    using gone as g
-    where c.source_id = %1$s and c.row_id = g.row_id
+    using leaving as l
+    where c.id = l.id
     returning 1
 )
 select
@@ -342,6 +362,37 @@ alter function aiq.refuse_text_rows(int, text[], text, text, text) owner to aiq_
 comment on function aiq.refuse_text_rows(int, text[], text, text, text) is
     'Raises the error that names the text source, the row and the cause';
 revoke all on function aiq.refuse_text_rows(int, text[], text, text, text) from public;
+
+create or replace function aiq.require_text_columns(p_source_id int) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    source aiq.text_sources;
+    missing text[];
+begin
+    select * into source from aiq.text_sources as t where t.id = p_source_id;
+    missing := aiq.missing_columns(
+        source.source, array_remove(array[source.id_column, source.content_column, source.title_column], null)
+    );
+    if missing <> '{}' then
+        raise exception using
+            errcode = '55000',
+            message = format(
+                '%s is read as passages of "%s", but has no column %s any more',
+                aiq.source_name(source.source), source.name, array_to_string(missing, ', ')
+            ),
+            hint = format(
+                'Register it again with its columns of now: select aiq.register_text_source(%L, %L, …); or release it: select aiq.unregister_text_source(%L);',
+                source.name, source.source_table, source.name
+            );
+    end if;
+end
+$$;
+alter function aiq.require_text_columns(int) owner to aiq_engine;
+comment on function aiq.require_text_columns(int) is
+    'Refuses a text source whose table has lost columns that are read';
+revoke all on function aiq.require_text_columns(int) from public;
 
 create or replace function aiq.refuse_text_source(p_name text) returns void
 language plpgsql stable
@@ -757,11 +808,7 @@ as $$
 begin
     return query
     select
-        'passages', t.name, t.source, t.source_table, t.members,
-        -- The primary key is another matter: only whether the ids are still unique counts.
-        case when (select k.columns from aiq.text_key(t.source, t.id_column) as k) is not null
-            then (select k.columns from aiq.source_key(t.source) as k) else '{}' end,
-        t.paused,
+        'passages', t.name, t.source, t.source_table, t.members, t.key_columns, t.paused,
         aiq.call_text('register_text_source', jsonb_build_array(
             jsonb_build_array('p_name', t.name),
             jsonb_build_array('p_source_table', coalesce(aiq.source_name(t.source), t.source_table)),

@@ -120,69 +120,246 @@ comment on function aiq.link_statement(aiq.link_tables, text) is
     'The statement that records what rows say now and tells which edges lost a row, which are said otherwise, and which rows want one';
 revoke all on function aiq.link_statement(aiq.link_tables, text) from public;
 
--- An edge that two tables or memories say is not ended by the first that stops:
--- the edge is locked before the rows that still say it are looked for, so that of
--- two writers that each take one away the second ends it.
+-- Everybody who changes several rows of link tables or several edges locks them first,
+-- in these orders. The statements that follow then see what others have left.
+create or replace function aiq.hold_link_rows(p_link_id int, p_rows text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+as $$
+begin
+    perform from aiq.link_rows as r
+    where r.link_id = p_link_id and r.row_pk = any (p_rows)
+    order by r.row_pk for update;
+end
+$$;
+alter function aiq.hold_link_rows(int, text[]) owner to aiq_engine;
+comment on function aiq.hold_link_rows(int, text[]) is
+    'Locks what rows of a link table say until the transaction ends';
+revoke all on function aiq.hold_link_rows(int, text[]) from public;
+
+create or replace function aiq.hold_edges(p_edges bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+as $$
+begin
+    perform from aiq.edges as e
+    where e.id = any (p_edges) and e.valid_to is null
+    order by e.src_id, e.relation, e.dst_id, e.org_id, e.visibility, e.owner_id, e.id for no key update;
+end
+$$;
+alter function aiq.hold_edges(bigint[]) owner to aiq_engine;
+comment on function aiq.hold_edges(bigint[]) is
+    'Locks those of some edges that have no end until the transaction ends';
+revoke all on function aiq.hold_edges(bigint[]) from public;
+
+create or replace function aiq.links_to(p_entity_type text, p_source_table text)
+returns setof aiq.link_tables
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select l.* from aiq.link_tables as l
+    where
+        (l.src_type = p_entity_type and l.src_table = p_source_table)
+        or (l.dst_type = p_entity_type and l.dst_table = p_source_table)
+    order by l.id
+$$;
+alter function aiq.links_to(text, text) owner to aiq_engine;
+comment on function aiq.links_to(text, text) is 'The link tables whose rows name rows of a registered table';
+revoke all on function aiq.links_to(text, text) from public;
+
+create or replace function aiq.has_waiting(p_entity_type text, p_source_table text) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select exists (
+        select from aiq.links_to(p_entity_type, p_source_table) as l
+        where exists (select from aiq.link_rows as r where r.link_id = l.id and r.edge_id is null)
+    )
+$$;
+alter function aiq.has_waiting(text, text) owner to aiq_engine;
+comment on function aiq.has_waiting(text, text) is
+    'Whether any row of a link table that names rows of a registered table waits for an edge';
+revoke all on function aiq.has_waiting(text, text) from public;
+
+create or replace function aiq.waiting_for(
+    p_link aiq.link_tables, p_entity_type text, p_source_table text, p_keys text[],
+    out rows text[], out ready text[]
+)
+language sql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+as $$
+    with named as materialized (
+        select r.row_pk, p_link.dst_type as type, p_link.dst_table as source, r.dst_pk as pk
+        from aiq.link_rows as r
+        where
+            p_link.src_type = p_entity_type and p_link.src_table = p_source_table
+            and r.link_id = p_link.id and r.edge_id is null and r.src_pk = any (p_keys)
+        union all
+        select r.row_pk, p_link.src_type, p_link.src_table, r.src_pk
+        from aiq.link_rows as r
+        where
+            p_link.dst_type = p_entity_type and p_link.dst_table = p_source_table
+            and r.link_id = p_link.id and r.edge_id is null and r.dst_pk = any (p_keys)
+    )
+    select
+        array_agg(distinct w.row_pk),
+        array_agg(distinct w.row_pk) filter (where
+            (w.type = p_entity_type and w.source = p_source_table and w.pk = any (p_keys))
+            or exists (
+                select from aiq.nodes as n
+                where
+                    n.source_table = w.source and n.source_pk = w.pk
+                    and n.entity_type is not distinct from w.type and n.retired_at is null
+            )
+        )
+    from named as w
+$$;
+alter function aiq.waiting_for(aiq.link_tables, text, text, text[]) owner to aiq_engine;
+comment on function aiq.waiting_for(aiq.link_tables, text, text, text[]) is
+    'The rows of a link table that wait and name rows of a registered table by one of some primary keys; ready: those whose other end is a node, or becomes one with these';
+revoke all on function aiq.waiting_for(aiq.link_tables, text, text, text[]) from public;
+
+create or replace function aiq.hold_waiting(p_entity_type text, p_source_table text, p_keys text[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    link aiq.link_tables;
+begin
+    for link in select * from aiq.links_to(p_entity_type, p_source_table) loop
+        perform aiq.hold_link_rows(link.id, w.ready)
+        from aiq.waiting_for(link, p_entity_type, p_source_table, p_keys) as w
+        where w.ready is not null;
+    end loop;
+end
+$$;
+alter function aiq.hold_waiting(text, text, text[]) owner to aiq_engine;
+comment on function aiq.hold_waiting(text, text, text[]) is
+    'Locks the rows of link tables that wait for nothing but rows of a registered table';
+revoke all on function aiq.hold_waiting(text, text, text[]) from public;
+
+-- An edge that several tables or memories say is not ended by the first that stops:
+-- the edge is locked before those that still say it are looked for, so that of two
+-- writers that each take one away the second ends it. Of an edge that somebody began
+-- without giving a memory nobody knows whether it is still said, so it stays.
 create or replace function aiq.end_links(p_memory text, p_edges bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    unsaid bigint[];
 begin
     if p_edges is null or p_edges = '{}' then
         return;
     end if;
-    perform from aiq.edges as e where e.id = any (p_edges) and e.valid_to is null order by e.id for update;
+    perform aiq.hold_edges(p_edges);
+    unsaid := array(
+        select e.id from aiq.edges as e
+        where
+            e.id = any (p_edges) and e.valid_to is null
+            and not exists (
+                select from aiq.link_rows as r
+                join aiq.link_tables as l on l.id = r.link_id
+                where r.edge_id = e.id and aiq.link_memory(l) = p_memory
+            )
+    );
     update aiq.edges as e
     set valid_to = greatest(now(), e.valid_from), closed_by = p_memory
     where
-        e.id = any (p_edges) and e.valid_to is null
-        and not exists (select from aiq.link_rows as r where r.edge_id = e.id);
+        e.id = any (unsaid) and e.memory is not null
+        and not exists (select from aiq.link_rows as r where r.edge_id = e.id)
+        and not exists (
+            select from aiq.edge_assertions as a where a.edge_id = e.id and a.memory <> p_memory
+        );
+    delete from aiq.edge_assertions as a
+    using aiq.edges as e
+    where
+        a.edge_id = any (unsaid) and a.memory = p_memory
+        and e.id = a.edge_id and e.valid_to is null;
+    perform aiq.restate_links(p_memory, p_edges);
 end
 $$;
 alter function aiq.end_links(text, bigint[]) owner to aiq_engine;
 comment on function aiq.end_links(text, bigint[]) is
-    'Ends those of some edges that no row of a link table says any more';
+    'Withdraws what a table has said of some edges where no row of it says them any more: ends those that nobody else says, and leaves the others the weight that they are said with';
 revoke all on function aiq.end_links(text, bigint[]) from public;
 
+-- The greatest weight and the earliest start of what is still said win. The start of
+-- an edge that another source began is only brought forward.
 create or replace function aiq.restate_links(p_memory text, p_edges bigint[]) returns void
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    -- Only the edges that this table began: the words of another source stand.
+begin
+    perform aiq.hold_edges(p_edges);
+    update aiq.edge_assertions as a
+    set weight = s.weight, stated_from = coalesce(s.stated_from, a.stated_from)
+    from (
+        select r.edge_id, max(r.weight) as weight, min(r.valid_from) as stated_from
+        from aiq.link_rows as r
+        join aiq.link_tables as l on l.id = r.link_id
+        where r.edge_id = any (p_edges) and aiq.link_memory(l) = p_memory
+        group by r.edge_id
+    ) as s
+    where
+        a.edge_id = s.edge_id and a.memory = p_memory
+        and (a.weight, a.stated_from)
+        is distinct from (s.weight, coalesce(s.stated_from, a.stated_from))
+        and exists (select from aiq.edges as e where e.id = a.edge_id and e.valid_to is null);
     update aiq.edges as e
     set weight = s.weight, valid_from = s.valid_from
     from (
         select
-            o.id, max(r.weight) as weight,
+            o.id,
+            case when o.memory is null then greatest(o.weight, t.weight) else t.weight end as weight,
             greatest(
-                coalesce(min(r.valid_from), o.valid_from),
-                (
-                    select max(p.valid_to) from aiq.edges as p
-                    where
-                        p.src_id = o.src_id and p.dst_id = o.dst_id and p.relation = o.relation
-                        and (p.org_id, p.visibility, p.owner_id)
-                        is not distinct from (o.org_id, o.visibility, o.owner_id)
-                        and p.valid_to is not null
-                )
+                case when o.memory = p_memory and t.still then t.stated_from
+                    else least(o.valid_from, t.stated_from) end,
+                aiq.closed_until(o.src_id, o.relation, o.dst_id, o.org_id, o.visibility, o.owner_id)
             ) as valid_from
         from aiq.edges as o
-        join aiq.link_rows as r on r.edge_id = o.id
-        where o.id = any (p_edges) and o.memory = p_memory and o.valid_to is null
-        group by o.id
+        cross join lateral (
+            select max(a.weight) as weight, min(a.stated_from) as stated_from,
+                bool_or(a.memory = p_memory) as still
+            from aiq.edge_assertions as a where a.edge_id = o.id
+        ) as t
+        where o.id = any (p_edges) and o.valid_to is null and t.weight is not null
     ) as s
-    where e.id = s.id and (e.weight, e.valid_from) is distinct from (s.weight, s.valid_from)
+    where e.id = s.id and (e.weight, e.valid_from) is distinct from (s.weight, s.valid_from);
+end
 $$;
 alter function aiq.restate_links(text, bigint[]) owner to aiq_engine;
 comment on function aiq.restate_links(text, bigint[]) is
-    'Gives edges the greatest weight and the earliest start of the rows that say them';
+    'Gives edges the greatest weight and the earliest start with which tables and memories say them';
 revoke all on function aiq.restate_links(text, bigint[]) from public;
+
+-- A period that was closed where it began is empty: nothing overlaps it.
+create or replace function aiq.closed_until(
+    p_src_id bigint, p_relation text, p_dst_id bigint, p_org_id uuid, p_visibility text, p_owner_id uuid
+) returns timestamptz
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select max(p.valid_to) from aiq.edges as p
+    where
+        p.src_id = p_src_id and p.dst_id = p_dst_id and p.relation = p_relation
+        and p.org_id is not distinct from p_org_id and p.visibility = p_visibility
+        and p.owner_id is not distinct from p_owner_id
+        and p.valid_to is not null and p.valid_to > p.valid_from
+$$;
+alter function aiq.closed_until(bigint, text, bigint, uuid, text, uuid) owner to aiq_engine;
+comment on function aiq.closed_until(bigint, text, bigint, uuid, text, uuid) is
+    'The end of the last period of a fact that has one; null: none';
+revoke all on function aiq.closed_until(bigint, text, bigint, uuid, text, uuid) from public;
 
 -- A start before or inside an ended period moves to its end. Which edge a row has
 -- is looked up afterwards, by index. For why types are compared in this way see
 -- aiq.entity_statement.
-create or replace function aiq.open_links(
-    p_link aiq.link_tables, p_rows text[], p_src text[], p_dst text[]
-) returns void
+create or replace function aiq.open_links(p_link aiq.link_tables, p_rows text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -191,17 +368,31 @@ declare
     waiting constant text[] := array(
         select r.row_pk from aiq.link_rows as r
         where r.link_id = p_link.id and r.edge_id is null and r.row_pk = any (p_rows)
-        union
-        select r.row_pk from aiq.link_rows as r
-        where r.link_id = p_link.id and r.edge_id is null and r.src_pk = any (p_src)
-        union
-        select r.row_pk from aiq.link_rows as r
-        where r.link_id = p_link.id and r.edge_id is null and r.dst_pk = any (p_dst)
     );
 begin
     if waiting = '{}' then
         return;
     end if;
+    -- The nodes before the edges, as every writer does.
+    perform from aiq.nodes as n
+    where n.id = any (array(
+        select s.id
+        from aiq.link_rows as r
+        cross join lateral (
+            select o.id from aiq.nodes as o
+            where
+                o.source_table = p_link.src_table and o.source_pk = r.src_pk
+                and o.entity_type is not distinct from p_link.src_type and o.retired_at is null
+            union all
+            select o.id from aiq.nodes as o
+            where
+                o.source_table = p_link.dst_table and o.source_pk = r.dst_pk
+                and o.entity_type is not distinct from p_link.dst_type and o.retired_at is null
+            offset 0
+        ) as s
+        where r.link_id = p_link.id and r.row_pk = any (waiting)
+    ))
+    order by n.id for key share;
     with stated as materialized (
         select
             s.id as src_id, d.id as dst_id, r.org_id, r.visibility, r.owner_id,
@@ -238,7 +429,7 @@ begin
                 p.src_id = s.src_id and p.dst_id = s.dst_id and p.relation = p_link.relation
                 and (p.org_id, p.visibility, p.owner_id)
                 is not distinct from (s.org_id, s.visibility, s.owner_id)
-                and p.valid_to is not null
+                and p.valid_to is not null and p.valid_to > p.valid_from
         )),
         aiq.link_memory(p_link),
         jsonb_build_object('table', p_link.source_table, 'rows', to_jsonb(s.row_pks[1:10])),
@@ -277,12 +468,19 @@ begin
     on conflict (edge_id, memory) do update set
         stated_from = least(a.stated_from, excluded.stated_from),
         weight = greatest(a.weight, excluded.weight);
+    -- Whoever makes the missing end a node meanwhile does not see these.
+    insert into aiq.unsettled (link_id, rows)
+    select r.link_id, array_agg(r.row_pk order by r.row_pk)
+    from aiq.link_rows as r
+    where
+        r.link_id = p_link.id and r.row_pk = any (waiting) and r.edge_id is null
+    group by r.link_id;
 end
 $$;
-alter function aiq.open_links(aiq.link_tables, text[], text[], text[]) owner to aiq_engine;
-comment on function aiq.open_links(aiq.link_tables, text[], text[], text[]) is
-    'Opens the edges of waiting rows both ends of which are nodes: of the rows named, and of those that refer to the primary keys named';
-revoke all on function aiq.open_links(aiq.link_tables, text[], text[], text[]) from public;
+alter function aiq.open_links(aiq.link_tables, text[]) owner to aiq_engine;
+comment on function aiq.open_links(aiq.link_tables, text[]) is
+    'Opens the edges of those of some rows that wait and both ends of which are nodes';
+revoke all on function aiq.open_links(aiq.link_tables, text[]) from public;
 
 create or replace function aiq.link_memory(p_link aiq.link_tables) returns text
 language sql immutable
@@ -300,12 +498,14 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    -- All at once, since each of the two would lock in its own order.
+    perform aiq.hold_edges(p_departed || p_restated);
     perform aiq.end_links(aiq.link_memory(p_link), p_departed);
     if p_restated <> '{}' then
         perform aiq.restate_links(aiq.link_memory(p_link), p_restated);
     end if;
     if p_rows <> '{}' then
-        perform aiq.open_links(p_link, p_rows, '{}', '{}');
+        perform aiq.open_links(p_link, p_rows);
     end if;
 end
 $$;
@@ -314,36 +514,223 @@ comment on function aiq.settle_links(aiq.link_tables, bigint[], bigint[], text[]
     'Ends, restates and opens edges after rows of a link table have changed';
 revoke all on function aiq.settle_links(aiq.link_tables, bigint[], bigint[], text[]) from public;
 
-create or replace function aiq.settle_arrivals(p_entity_type text, p_source_table text, p_keys text[])
+create or replace function aiq.open_arrivals(p_entity_type text, p_source_table text, p_keys text[])
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     link aiq.link_tables;
+    waiting record;
 begin
-    if p_keys is null then
+    for link in select * from aiq.links_to(p_entity_type, p_source_table) loop
+        waiting := aiq.waiting_for(link, p_entity_type, p_source_table, p_keys);
+        if waiting.rows is not null then
+            perform aiq.hold_link_rows(link.id, waiting.ready);
+            perform aiq.open_links(link, waiting.rows);
+        end if;
+    end loop;
+end
+$$;
+alter function aiq.open_arrivals(text, text, text[]) owner to aiq_engine;
+comment on function aiq.open_arrivals(text, text, text[]) is
+    'Opens the edges that wait for rows of a registered table, of those rows that have become nodes';
+revoke all on function aiq.open_arrivals(text, text, text[]) from public;
+
+create or replace function aiq.settle_arrivals(p_entity_type text, p_source_table text, p_keys text[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_keys is null or not exists (select from aiq.links_to(p_entity_type, p_source_table)) then
         return;
     end if;
-    for link in
-        select * from aiq.link_tables as l
-        where
-            (l.src_type = p_entity_type and l.src_table = p_source_table)
-            or (l.dst_type = p_entity_type and l.dst_table = p_source_table)
-        order by l.id
-    loop
-        perform aiq.open_links(
-            link, '{}',
-            case when link.src_type = p_entity_type and link.src_table = p_source_table then p_keys else '{}' end,
-            case when link.dst_type = p_entity_type and link.dst_table = p_source_table then p_keys else '{}' end
-        );
-    end loop;
+    perform aiq.open_arrivals(p_entity_type, p_source_table, p_keys);
+    insert into aiq.unsettled (entity_type, source_table, keys)
+    values (p_entity_type, p_source_table, p_keys);
 end
 $$;
 alter function aiq.settle_arrivals(text, text, text[]) owner to aiq_engine;
 comment on function aiq.settle_arrivals(text, text, text[]) is
-    'Opens the edges that waited for rows that have become nodes';
+    'Opens the edges that waited for rows that have become nodes, and has it looked at again at the end of the transaction';
 revoke all on function aiq.settle_arrivals(text, text, text[]) from public;
+
+-- A transaction with one snapshot cannot look again. A row that a statement of it
+-- would meet, or find changed, it meets nevertheless, and fails with 40001: a node
+-- that the unique index has, a node that is no longer retired, or the count of a link
+-- table some rows of which others have left waiting.
+create or replace function aiq.require_nothing_unseen() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from aiq.link_waits as w
+    where w.link_id in (
+        select l.id from aiq.unsettled as u
+        cross join lateral aiq.links_to(u.entity_type, u.source_table) as l
+        where u.keys is not null
+    )
+    order by w.link_id for share;
+    begin
+        perform from aiq.nodes as n
+        where n.id in (
+            select o.id from aiq.missing_ends() as m
+            join aiq.nodes as o
+                on o.source_table = m.source_table and o.source_pk = m.source_pk
+                and o.entity_type = m.entity_type
+        )
+        order by n.id for share skip locked;
+        insert into aiq.nodes (entity_type, source_table, source_pk)
+        select m.entity_type, m.source_table, m.source_pk
+        from aiq.missing_ends() as m
+        order by m.source_table, m.source_pk, m.entity_type
+        on conflict do nothing;
+        raise exception using errcode = 'GA001', message = 'nothing unseen';
+    exception when sqlstate 'GA001' then
+        null;
+    end;
+end
+$$;
+alter function aiq.require_nothing_unseen() owner to aiq_engine;
+comment on function aiq.require_nothing_unseen() is
+    'Fails with 40001 where another transaction has committed what this one waits for and cannot see';
+revoke all on function aiq.require_nothing_unseen() from public;
+
+create or replace function aiq.missing_ends()
+returns table (entity_type text, source_table text, source_pk text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select distinct e.entity_type, e.source_table, e.source_pk
+    from aiq.unsettled as u
+    join aiq.link_tables as l on l.id = u.link_id
+    cross join lateral unnest(u.rows) as w (row_pk)
+    join aiq.link_rows as r on r.link_id = l.id and r.row_pk = w.row_pk and r.edge_id is null
+    cross join lateral (
+        values (l.src_type, l.src_table, r.src_pk), (l.dst_type, l.dst_table, r.dst_pk)
+    ) as e (entity_type, source_table, source_pk)
+    where not exists (
+        select from aiq.nodes as n
+        where
+            n.source_table = e.source_table and n.source_pk = e.source_pk
+            and n.entity_type is not distinct from e.entity_type and n.retired_at is null
+    )
+$$;
+alter function aiq.missing_ends() owner to aiq_engine;
+comment on function aiq.missing_ends() is
+    'The ends that rows of link tables wait for, of the rows that this transaction has left waiting';
+revoke all on function aiq.missing_ends() from public;
+
+create or replace function aiq.settle_parts(p_parts aiq.unsettled[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    part aiq.unsettled;
+    link aiq.link_tables;
+begin
+    foreach part in array p_parts loop
+        if part.keys is not null then
+            perform aiq.open_arrivals(part.entity_type, part.source_table, part.keys);
+            continue;
+        end if;
+        select * into link from aiq.link_tables as l where l.id = part.link_id;
+        if found then
+            perform aiq.open_links(link, part.rows);
+        end if;
+    end loop;
+end
+$$;
+alter function aiq.settle_parts(aiq.unsettled[]) owner to aiq_engine;
+comment on function aiq.settle_parts(aiq.unsettled[]) is
+    'Opens the edges between what a transaction has written and what others have committed meanwhile';
+revoke all on function aiq.settle_parts(aiq.unsettled[]) from public;
+
+-- The lock is taken at the end of the transaction, all of it at once and in order, and
+-- is held no longer than the commit takes: nobody waits for it who holds it. Those who
+-- make nodes share it; those who leave rows waiting have it alone.
+create or replace function aiq.settle_at_commit() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    item record;
+    left_over aiq.unsettled[];
+    alone int[] := '{}';
+begin
+    -- The first of the transaction's rows settles them all.
+    if not exists (select from aiq.unsettled as u where u.id = new.id) then
+        return null;
+    end if;
+    for item in
+        select t.lock, bool_or(t.waits) as waits
+        from (
+            select hashtext(u.source_table) as lock, false as waits
+            from aiq.unsettled as u where u.keys is not null
+            union
+            select hashtext(e.name), true
+            from aiq.unsettled as u
+            join aiq.link_tables as l on l.id = u.link_id
+            cross join lateral (values (l.src_table), (l.dst_table)) as e (name)
+        ) as t
+        group by t.lock order by t.lock
+    loop
+        if item.waits then
+            perform pg_advisory_xact_lock(1634298211, item.lock);
+            alone := alone || item.lock;
+        else
+            perform pg_advisory_xact_lock_shared(1634298211, item.lock);
+        end if;
+    end loop;
+    update aiq.link_waits as w
+    set times = w.times + 1
+    from (select distinct u.link_id from aiq.unsettled as u where u.link_id is not null) as u
+    where w.link_id = u.link_id;
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        perform aiq.require_nothing_unseen();
+    end if;
+    with taken as (
+        delete from aiq.unsettled as u returning u
+    )
+    select array_agg(t.u order by (t.u).id) into left_over from taken as t;
+    -- Whoever waits for this in a trigger lets go after a while.
+    for attempt in 1..5 loop
+        begin
+            perform aiq.settle_parts(left_over);
+            exit;
+        exception when deadlock_detected then
+            if attempt = 5 then
+                raise;
+            end if;
+        end;
+    end loop;
+    -- What still waits has been looked at, but for rows that were found only now, under
+    -- a lock that was shared: their own turn of this trigger comes next.
+    delete from aiq.unsettled as u
+    using aiq.link_tables as l
+    where l.id = u.link_id and hashtext(l.src_table) = any (alone) and hashtext(l.dst_table) = any (alone);
+    return null;
+end
+$$;
+alter function aiq.settle_at_commit() owner to aiq_engine;
+comment on function aiq.settle_at_commit() is
+    'Trigger at the end of a transaction: opens the edges between what it has written and what others have committed meanwhile';
+revoke all on function aiq.settle_at_commit() from public;
+
+do $$
+begin
+    if not exists (
+        select from pg_catalog.pg_trigger as t
+        where t.tgrelid = 'aiq.unsettled'::regclass and t.tgname = 'settle'
+    ) then
+        create constraint trigger settle after insert on aiq.unsettled
+        deferrable initially deferred
+        for each row execute function aiq.settle_at_commit();
+    end if;
+end
+$$;
 
 create or replace function aiq.drop_truncated_links(p_link aiq.link_tables) returns void
 language plpgsql volatile
@@ -352,6 +739,7 @@ as $$
 declare
     departed bigint[];
 begin
+    perform from aiq.link_rows as r where r.link_id = p_link.id order by r.row_pk for update;
     execute format(
         $statement$
 with gone as (
@@ -394,6 +782,8 @@ cross join lateral (select case
     when q.visibility not in ('public', 'org', 'private')
         then format('visibility is "%%s", but must be public, org or private', q.visibility)
     when q.visibility = 'private' and q.owner_id is null then 'a private edge must have an owner'
+    when q.valid_from = 'infinity'
+        then 'the start is infinity, but must be a date or a time (or -infinity for ever)'
 end) as f (message)
 where f.message is not null
 limit 1$query$, projection
@@ -433,19 +823,23 @@ set extra_float_digits = 1
 as $$
 declare
     report record;
+    waiting text[];
     code text;
     what text;
     detail text;
 begin
     if aiq.source_name(p_link.source) is not null then
         perform aiq.require_readable(p_link.source);
+        perform from aiq.link_rows as r where r.link_id = p_link.id order by r.row_pk for update;
         begin
             execute aiq.link_statement(p_link, null) into report;
             perform aiq.settle_links(p_link, report.departed, report.restated, '{}');
             -- The waiting rows of before too: an end may have become a node unnoticed.
-            perform aiq.open_links(p_link, array(
+            waiting := array(
                 select r.row_pk from aiq.link_rows as r where r.link_id = p_link.id and r.edge_id is null
-            ), '{}', '{}');
+            );
+            perform aiq.hold_link_rows(p_link.id, waiting);
+            perform aiq.open_links(p_link, waiting);
         exception when others then
             get stacked diagnostics code = returned_sqlstate,
                 what = message_text, detail = pg_exception_detail;
@@ -567,6 +961,7 @@ begin
         link.id := nextval(pg_get_serial_sequence('aiq.link_tables', 'id'));
         insert into aiq.link_tables overriding system value select (link).*;
     end if;
+    insert into aiq.link_waits (link_id) values (link.id) on conflict do nothing;
     perform aiq.put_triggers(p_source);
     return aiq.rebuild_link(link);
 end
@@ -588,6 +983,7 @@ begin
         select from aiq.link_tables as l
         where l.id = p_link.id and (l.src_table, l.dst_table) <> (p_link.src_table, p_link.dst_table)
     ) then
+        perform from aiq.link_rows as r where r.link_id = p_link.id order by r.row_pk for update;
         with forgotten as (
             delete from aiq.link_rows as r where r.link_id = p_link.id returning r.edge_id
         )
@@ -629,6 +1025,7 @@ begin
         if aiq.source_name(p_source) is null then
             perform aiq.require_registrant(link.registered_by, p_requested_by, link.source_table);
         end if;
+        perform from aiq.link_rows as r where r.link_id = link.id order by r.row_pk for update;
         edges := array(select r.edge_id from aiq.link_rows as r where r.link_id = link.id and r.edge_id is not null);
         members := members || link.members;
         delete from aiq.link_tables as l where l.id = link.id;
@@ -805,7 +1202,11 @@ as $$
             jsonb_build_array('p_code_exprs', to_jsonb(e.code_exprs)),
             jsonb_build_array('p_visibility_expr', e.visibility_expr),
             jsonb_build_array('p_owner_expr', e.owner_expr),
-            jsonb_build_array('p_number_expr', e.number_expr)
+            jsonb_build_array('p_number_expr', e.number_expr),
+            jsonb_build_array('p_title_expr', e.title_expr),
+            jsonb_build_array('p_body_expr', e.body_expr),
+            jsonb_build_array('p_configuration', nullif(e.configuration::text, 'english')),
+            jsonb_build_array('p_policy', e.policy)
         )),
         aiq.call_text('unregister_entity_table', jsonb_build_array(
             jsonb_build_array('p_entity_type', e.entity_type),
@@ -916,12 +1317,57 @@ as $$
             'it has become a part of another table, whose statements go unnoticed', t.release
         from there as t where exists (select from pg_inherits as i where i.inhrelid = t.source)
         union all
+        -- What names a column that is gone cannot be registered again as it was.
         select
             7, t.what, t.registered_as, t.source_table,
-            case t.what when 'passages' then 'its id column may now be null or repeat'
-                else 'its primary key is another one now or gone' end,
-            t.again
-        from there as t where (select k.columns from aiq.source_key(t.source) as k) is distinct from t.key_columns
+            case
+                when m.missing <> '{}' then format(
+                    'its primary key was (%s), but it has no column %s any more',
+                    array_to_string(t.key_columns, ', '), array_to_string(m.missing, ', ')
+                )
+                when k.columns is null then 'its primary key is gone'
+                else 'its primary key is another one now'
+            end,
+            case
+                when m.named then t.release
+                when k.columns is not null then t.again
+                when m.missing <> '{}' then t.release
+                else format(
+                    'alter table %s add primary key (%s);', aiq.source_name(t.source),
+                    (select string_agg(format('%I', c), ', ' order by i) from unnest(t.key_columns) with ordinality as u (c, i))
+                )
+            end
+        from there as t
+        cross join lateral aiq.source_key(t.source) as k
+        cross join lateral (
+            select c.missing, exists (
+                select from unnest(c.missing) as u (name)
+                where strpos(lower(t.again), lower(u.name)) > 0
+            ) as named
+            from (select aiq.missing_columns(t.source, t.key_columns)) as c (missing)
+        ) as m
+        where t.what <> 'passages' and k.columns is distinct from t.key_columns
+        union all
+        select
+            7, t.what, t.registered_as, t.source_table,
+            case when c.missing <> '{}'
+                then format('its column %s is gone', array_to_string(c.missing, ', '))
+                else format('its column %s may now be null or repeat', t.key_columns[1]) end,
+            case when c.missing <> '{}' then t.release
+                else format(
+                    'alter table %1$s alter %2$I set not null, add unique (%2$I);',
+                    aiq.source_name(t.source), t.key_columns[1]
+                ) end
+        from there as t
+        join aiq.text_sources as s on s.name = t.registered_as
+        cross join lateral (
+            select aiq.missing_columns(
+                t.source, array_remove(array[s.id_column, s.content_column, s.title_column], null)
+            )
+        ) as c (missing)
+        where
+            t.what = 'passages'
+            and (c.missing <> '{}' or (select k.columns from aiq.text_key(t.source, s.id_column) as k) is null)
         union all
         select 8, t.what, t.registered_as, t.source_table, 'aiq_engine may no longer read it', t.again
         from there as t where not has_table_privilege('aiq_engine', t.source, 'select')
@@ -930,6 +1376,30 @@ as $$
             9, t.what, t.registered_as, t.source_table,
             format('the table is now called %s', aiq.source_name(t.source)), t.again
         from there as t where aiq.source_name(t.source) <> t.source_table
+        union all
+        select
+            10, 'edges', l.relation, l.source_table,
+            format('%s of its rows have no edge although both ends are nodes', w.rows),
+            format('select * from aiq.rebuild_links(%L);', aiq.source_name(l.source))
+        from aiq.link_tables as l
+        cross join lateral (
+            select count(*) as rows from aiq.link_rows as r
+            where
+                r.link_id = l.id and r.edge_id is null
+                and exists (
+                    select from aiq.nodes as s
+                    where
+                        s.source_table = l.src_table and s.source_pk = r.src_pk
+                        and s.entity_type = l.src_type and s.retired_at is null
+                )
+                and exists (
+                    select from aiq.nodes as d
+                    where
+                        d.source_table = l.dst_table and d.source_pk = r.dst_pk
+                        and d.entity_type = l.dst_type and d.retired_at is null
+                )
+        ) as w
+        where w.rows > 0 and not l.paused and aiq.source_name(l.source) is not null
     )
     select
         format('%s "%s"', f.what, f.registered_as), f.source_table, f.problem, f.remedy

@@ -195,7 +195,10 @@ begin
     end if;
     select * into model from aiq.embedding_models as m where m.name = p_name for update;
     if found and (model.dim, model.distance) is distinct from (p_dim, p_distance)
-        and exists (select from aiq.chunk_vectors as v where v.model_id = model.id)
+        and (
+            exists (select from aiq.chunk_vectors as v where v.model_id = model.id)
+            or exists (select from aiq.entity_vectors as v where v.model_id = model.id)
+        )
     then
         raise exception using
             errcode = '22023',
@@ -230,6 +233,7 @@ as $$
 declare
     of_model int;
     dropped bigint;
+    of_entities bigint;
 begin
     select m.id into of_model from aiq.embedding_models as m where m.name = p_name for update;
     if not found then
@@ -238,8 +242,10 @@ begin
     perform aiq.drop_vector_index(of_model);
     delete from aiq.chunk_vectors as v where v.model_id = of_model;
     get diagnostics dropped = row_count;
+    delete from aiq.entity_vectors as v where v.model_id = of_model;
+    get diagnostics of_entities = row_count;
     delete from aiq.embedding_models as m where m.id = of_model;
-    return dropped;
+    return dropped + of_entities;
 end
 $$;
 alter function aiq.unregister_embedding_model(text) owner to aiq_engine;
@@ -286,10 +292,13 @@ begin
             hint = 'Give ids as aiq.passages_to_embed tells them.';
     end if;
     -- Held until the end, so that no content changes between being looked at and
-    -- having its vector.
+    -- having its vector, in the order in which everybody locks them; and written, so
+    -- that a transaction with an older snapshot fails to change what it says.
     perform from aiq.text_chunks as c
     where c.source_id = of_source and c.row_id = any (p_ids)
-    order by c.id for share;
+    order by c.id for no key update;
+    update aiq.text_chunks as c set embedded_at = now()
+    where c.source_id = of_source and c.row_id = any (p_ids);
     if p_digests is not null then
         select u.row_id into wrong
         from unnest(p_ids, p_digests) with ordinality as u (row_id, digest, place)
@@ -367,15 +376,15 @@ declare
     again text;
 begin
     if p_ids is null or p_vectors is null or coalesce(array_ndims(p_ids), 1) <> 1
-        or array_position(p_ids, null) is not null
+        or exists (select from unnest(p_ids) as u (i) where u.i is null)
     then
         raise exception using
             errcode = '22023',
             message = format('%s, but must be a list without nulls', case
                 when p_ids is null then 'p_ids is null'
                 when p_vectors is null then 'p_vectors is null'
-                when array_position(p_ids, null) is not null then 'p_ids holds null'
-                else format('p_ids has %s dimensions', array_ndims(p_ids))
+                when array_ndims(p_ids) > 1 then format('p_ids has %s dimensions', array_ndims(p_ids))
+                else 'p_ids holds null'
             end),
             hint = 'Give the ids of passages and as many vectors, such as ''{7,8}'' and ''{{0.1,0.2},{0.3,0.4}}''.';
     end if;

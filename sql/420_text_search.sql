@@ -3,6 +3,8 @@
 -- search among the audiences they are given and give back ids alone. What callers
 -- get is read again, under their own predicate, by functions of aiq_owner.
 --
+-- One by one, by their ids: as joins, they could begin with all passages.
+--
 -- The statements are dynamic: each is planned for the words and vectors it is
 -- asked about, and pgvector's schema is known only when they run.
 
@@ -48,10 +50,13 @@ begin
     end if;
     query := websearch_to_tsquery(source.configuration, p_words);
     return query
-    select c.row_id, c.row_number, ts_rank(c.words, query) as rank
+    select c.row_id, c.row_number, c.rank
     from aiq.text_candidates(source.id, query, audiences, p_limit) as k (chunk_id)
-    join aiq.text_chunks as c on c.id = k.chunk_id
-    order by rank desc, c.row_number, c.row_id;
+    cross join lateral (
+        select o.row_id, o.row_number, ts_rank(o.words, query) as rank
+        from aiq.text_chunks as o where o.id = k.chunk_id limit 1
+    ) as c
+    order by c.rank desc, c.row_number, c.row_id;
 end
 $$;
 alter function aiq.rank_passages(text, text, int) owner to aiq_owner;
@@ -72,7 +77,11 @@ as $$
             'StartSel=«, StopSel=», MaxFragments=2, MaxWords=30, MinWords=15, FragmentDelimiter=" … "'
         ) end
     from aiq.text_sources as s
-    join aiq.text_chunks as c on c.source_id = s.id and c.row_id = any (p_ids)
+    cross join unnest(p_ids) as i (row_id)
+    cross join lateral (
+        select o.row_id, o.row_number, o.title, o.content
+        from aiq.text_chunks as o where o.source_id = s.id and o.row_id = i.row_id limit 1
+    ) as c
     where s.name = p_source and (select rbac.caller_audiences()) is not null
 $$;
 alter function aiq.show_passages(text, text[], text) owner to aiq_owner;
@@ -190,7 +199,7 @@ grant execute on function aiq.approximate_candidates(int, int, int, text, text, 
 
 create or replace function aiq.near_vectors(
     p_source text, p_model text, p_vector real[], p_slack float8, p_limit int, p_approximate boolean
-) returns table (id text, number bigint, vector real[], near float8)
+) returns table (id text, number bigint, vector bytea, near float8, kind text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -210,10 +219,13 @@ begin
     if not found then
         perform aiq.refuse_embedding_model(p_model);
     end if;
-    if p_approximate and (
-        schema is null
-        or to_regclass('aiq.chunk_vectors_model_' || model.id) is null
-    ) then
+    if schema is null then
+        raise exception using
+            errcode = '55000',
+            message = 'the extension vector is not installed, or closed to aiq_owner and aiq_engine',
+            hint = 'As a superuser: create extension vector; exact search by other means needs none.';
+    end if;
+    if p_approximate and to_regclass('aiq.chunk_vectors_model_' || model.id) is null then
         raise exception using
             errcode = '55000',
             message = format('aiq.vector_search is approximate, but model "%s" has no index for it', model.name),
@@ -236,23 +248,28 @@ begin
     end if;
     return query execute format(
         $statement$
-        select c.row_id, c.row_number, v.vector, case
+        select c.row_id, c.row_number, array_send(v.vector), case
             when v.norm > 1e-10 and v.norm < 1e10 then %s%s
             else '-Infinity'
-        end
+        end, %L
         from unnest($2) with ordinality as k (chunk_id, place)
-        join aiq.chunk_vectors as v on v.chunk_id = k.chunk_id and v.model_id = %s
-        join aiq.text_chunks as c on c.id = k.chunk_id
+        cross join lateral (
+            select o.vector, o.norm from aiq.chunk_vectors as o
+            where o.chunk_id = k.chunk_id and o.model_id = %s limit 1
+        ) as v
+        cross join lateral (
+            select o.row_id, o.row_number from aiq.text_chunks as o where o.id = k.chunk_id limit 1
+        ) as c
         order by k.place
         $statement$,
         aiq.near_statement(model.distance, schema, format('v.vector::%I.vector', schema)),
-        case model.distance when 'inner' then ' - $3 * v.norm' else '' end, model.id
+        case model.distance when 'inner' then ' - $3 * v.norm' else '' end, model.distance, model.id
     ) using p_vector, candidates, p_slack;
 end
 $$;
 alter function aiq.near_vectors(text, text, real[], float8, int, boolean) owner to aiq_owner;
 comment on function aiq.near_vectors(text, text, real[], float8, int, boolean) is
-    'Passages that the caller may see with their vectors of a model, by pgvector''s distance from p_vector (for inner, less p_slack times the vector''s length): what the exact ranking is made from. With p_approximate, those that the model''s index finds';
+    'Passages that the caller may see with their vectors of a model, as the server sends them, by pgvector''s distance from p_vector (for inner, less p_slack times the vector''s length): what the exact ranking is made from. With p_approximate, those that the model''s index finds';
 revoke all on function aiq.near_vectors(text, text, real[], float8, int, boolean) from public;
 
 grant execute on function

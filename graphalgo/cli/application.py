@@ -17,7 +17,9 @@ from graphalgo.cli import (
     installing,
     loading,
     ontology,
+    querying,
     registering,
+    repl,
     serving,
 )
 from graphalgo.cli.refusals import RefusingGroup
@@ -46,6 +48,8 @@ app.command(rich_help_panel=_ASK)(asking.join)
 app.command(rich_help_panel=_ASK)(asking.walk)
 app.command(rich_help_panel=_ASK)(asking.lookup)
 app.command(rich_help_panel=_ASK)(history.history)
+app.command(rich_help_panel=_ASK)(querying.query)
+app.command(rich_help_panel=_ASK)(repl.repl)
 app.add_typer(ontology.app, name="ontology", rich_help_panel=_FILL)
 app.add_typer(agents.app, name="mcp", rich_help_panel=_SERVE)
 

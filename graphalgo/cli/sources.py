@@ -36,6 +36,16 @@ _TRACE_ORDER = (
     "node_id", "handle", "key",
 )  # fmt: skip
 
+_ENVELOPE_ORDER = (
+    "mode", "plan", "keys", "key", "words", "source", "model", "statement", "facet", "from", "to",
+    "fuzzy", "relation", "input_key", "node_id", "handle", "entity_type", "match_kind", "id",
+    "title", "lex", "sem", "rrf", "rank", "distance", "snippet", "name", "src_type", "dst_type",
+    "depth", "summary", "path", "weight", "capped", "score", "degree_cap", "limit", "k",
+    "vector_search", "rows", "unresolved", "sqlstate", "message", "hint", "error", "did_you_mean",
+    "candidates", "note", "revision", "digest", "asks", "query", "accepted", "form", "answers",
+    "p8ql", "modes", "rules", "limits", "sources", "models", "examples", "graph", "entity_types",
+    "relations", "sql", "document",
+)  # fmt: skip
 JOIN_ARGUMENTS = """
     p_seed => %(seed)s::text, p_target_type => %(target_type)s::text,
     p_max_rounds => %(max_rounds)s::int, p_links => %(links)s::text[],
@@ -65,6 +75,7 @@ from aiq.lookup(
     p_keys => %(keys)s::text[], p_fuzzy => %(fuzzy)s::boolean, p_limit => %(limit)s::int
 )
 """
+_QUERY = "select aiq.query(%s::text, %s::text)"
 _INSTALLED = """
 select
     pg_catalog.to_regclass('aiq.node_keys') is not null,
@@ -104,6 +115,9 @@ class Source(Protocol):
     def lookup(self, arguments: Mapping[str, Any]) -> list[Row]:
         """Answer a lookup."""
 
+    def query(self, text: str, embedding: str | None) -> Row:
+        """Answer a query of P8QL with its envelope."""
+
 
 class EngineSource:
     """Runs the engine here, on a store: the twin, or one over a connection."""
@@ -135,6 +149,13 @@ class EngineSource:
 
         return [row.as_dict() for row in lookup(self.store, **arguments)]
 
+    def query(self, text: str, embedding: str | None) -> Row:
+        """Answer a query of P8QL with its envelope."""
+        from graphalgo.p8ql.query import query
+
+        store: Any = self.store  # every store here has what the dialect asks, too
+        return _ordered_envelope(query(store, text, embedding))
+
 
 class ServerSource:
     """Calls the SQL functions, which run the engine inside the server."""
@@ -160,6 +181,12 @@ class ServerSource:
     def lookup(self, arguments: Mapping[str, Any]) -> list[Row]:
         """Answer a lookup."""
         return self._rows(_LOOKUP, arguments)
+
+    def query(self, text: str, embedding: str | None) -> Row:
+        """Answer a query of P8QL with its envelope."""
+        row = self.connection.execute(_QUERY, (text, embedding)).fetchone()
+        assert row is not None
+        return _ordered_envelope(row[0])
 
     def _rows(self, statement: str, arguments: Mapping[str, Any]) -> list[Row]:
         from psycopg.rows import dict_row
@@ -300,17 +327,23 @@ def _ordered_path(row: Row) -> Row:
     return row
 
 
-def _ordered_trace(trace: Row) -> Row:
-    """Give a trace whose members are in one order, whoever answered."""
-    ordered: Row = _ordered(trace)
+def _ordered_envelope(answer: Row) -> Row:
+    """Give an envelope whose members are in one order, whoever answered."""
+    ordered: Row = _ordered(answer, _ENVELOPE_ORDER)
     return ordered
 
 
-def _ordered(value: Any) -> Any:
+def _ordered_trace(trace: Row) -> Row:
+    """Give a trace whose members are in one order, whoever answered."""
+    ordered: Row = _ordered(trace, _TRACE_ORDER)
+    return ordered
+
+
+def _ordered(value: Any, order: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
-        known = [name for name in _TRACE_ORDER if name in value]
+        known = [name for name in order if name in value]
         others = sorted(set(value) - set(known))
-        return {name: _ordered(value[name]) for name in [*known, *others]}
+        return {name: _ordered(value[name], order) for name in [*known, *others]}
     if isinstance(value, list):
-        return [_ordered(element) for element in value]
+        return [_ordered(element, order) for element in value]
     return value

@@ -110,11 +110,36 @@ class LookupRow(Row):
         "match_kind",
         "score",
     )
-    input_key: str
-    node_id: int
-    handle: str | None
-    key: str
-    entity_type: str | None
-    summary: str | None
-    match_kind: str
-    score: float
+
+    def __init__(
+        self,
+        input_key: str,
+        node_id: int,
+        handle: str | None,
+        key: str,
+        entity_type: str | None,
+        summary: str | None,
+        match_kind: str,
+        score: float,
+    ) -> None:
+        # Written out: a lookup of one key takes little longer than to make a row by loops.
+        self.input_key = input_key
+        self.node_id = node_id
+        self.handle = handle
+        self.key = key
+        self.entity_type = entity_type
+        self.summary = summary
+        self.match_kind = match_kind
+        self.score = score
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "input_key": self.input_key,
+            "node_id": self.node_id,
+            "handle": self.handle,
+            "key": self.key,
+            "entity_type": self.entity_type,
+            "summary": self.summary,
+            "match_kind": self.match_kind,
+            "score": self.score,
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 import psycopg
@@ -267,8 +267,22 @@ class _Check:
         if there.get(roles.OWNER) and there[roles.OWNER].logs_in:
             message = f"role {roles.OWNER} can log in, but nobody should be it"
             yield Finding("roles", False, message, self._psql(f"alter role {roles.OWNER} nologin;"))
+        elif self._reader_reads_nothing(there):
+            message = (
+                f"role {roles.READER} is not a member of {roles.CALLER}, "
+                "so that aiq.sql_passthrough has no rights"
+            )
+            statement = f"grant {roles.CALLER} to {roles.READER};"
+            yield Finding("roles", False, message, self._psql(statement))
         elif not missing and not problems:
             yield Finding("roles", True, "all roles are there, and none gets round row security")
+
+    def _reader_reads_nothing(self, there: Collection[str]) -> bool:
+        """Tell whether the reader lacks its membership, which no dump of a database holds."""
+        if self.meta.get("plpython") != "true" or not {roles.READER, roles.CALLER} <= set(there):
+            return False
+        member = "select pg_catalog.pg_has_role(%s::name, %s::name, 'usage')"
+        return not server.one(self.connection, member, roles.READER, roles.CALLER)
 
     def _objects(self) -> Iterator[Finding]:
         """Look for what was installed and is gone."""
@@ -296,10 +310,10 @@ class _Check:
             message = f"{relation} belongs to {owner}, not to {roles.OWNER}"
             statement = f"alter table {relation} owner to {roles.OWNER};"
             yield Finding("owners", False, message, self._psql(statement))
-        ours = [roles.OWNER, roles.ENGINE]
+        ours = [roles.OWNER, roles.ENGINE, roles.READER]
         functions = self.connection.execute(_WRONG_FUNCTION_OWNERS, (ours,)).fetchall()
         for function, owner in functions:
-            message = f"function {function} belongs to {owner}, to neither {' nor '.join(ours)}"
+            message = f"function {function} belongs to {owner}, to none of {listing(ours)}"
             yield Finding("owners", False, message, self._install)
         if not wrong and not functions:
             yield Finding("owners", True, f"all tables and views belong to {roles.OWNER}")
@@ -328,7 +342,7 @@ class _Check:
     def _grants(self) -> Iterator[Finding]:
         if not has_books(self.connection):
             return
-        callers = [roles.ANONYMOUS, roles.CALLER]
+        callers = [roles.ANONYMOUS, roles.CALLER, roles.READER]
         tables = self.connection.execute(_OPEN_TABLES, (callers,)).fetchall()
         for relation, privilege, grantee in tables:
             message = f"{grantee} has {privilege} on the base table {relation}"

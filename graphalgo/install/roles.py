@@ -17,14 +17,26 @@ ENGINE = "aiq_engine"
 ANONYMOUS = "web_anon"
 CALLER = "authenticated"
 WORKER = "aiq_worker"
-ROLES = (OWNER, ENGINE, ANONYMOUS, CALLER, WORKER)
+READER = "aiq_reader"
+ROLES = (OWNER, ENGINE, ANONYMOUS, CALLER, WORKER, READER)
 
 # Roles belong to the whole cluster, and another database of it may use ours too.
 # The comment tells every database that graphalgo made the role, whichever did.
 MARK = "Made by graphalgo"
 
-_MAY_NOT_BYPASS = (OWNER, ANONYMOUS, CALLER)
-_MAY_NOT_BE_MEMBER = ((OWNER, ENGINE), (CALLER, ENGINE), (ANONYMOUS, ENGINE), (CALLER, OWNER))
+_MAY_NOT_BYPASS = (OWNER, ANONYMOUS, CALLER, READER)
+_MAY_NOT_BE_MEMBER = (
+    (OWNER, ENGINE),
+    (CALLER, ENGINE),
+    (ANONYMOUS, ENGINE),
+    (CALLER, OWNER),
+    # The reader is what a statement from outside runs as.
+    (READER, ENGINE),
+    (READER, OWNER),
+    (READER, WORKER),
+    (CALLER, READER),
+    (ANONYMOUS, READER),
+)
 _CONSEQUENCE = "row security would not hold for anyone who reads its views"
 
 _HELD = """
@@ -181,7 +193,13 @@ def problems(connection: Connection) -> list[Problem]:
     for member, group in _MAY_NOT_BE_MEMBER:
         # Of a superuser the question has no meaning: it is a member of every role.
         if {member, group} <= there.keys() and not there[member].superuser:
-            found.extend(_membership(connection, member, group))
+            mended = {problem.remedy for problem in found}
+            # What the reader has as a caller, the caller is told for.
+            found.extend(
+                problem
+                for problem in _membership(connection, member, group)
+                if problem.remedy not in mended
+            )
     return found
 
 
@@ -234,7 +252,9 @@ def other_databases(connection: Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
-def take_back(connection: Connection, name: str, tables: Sequence[str] | None) -> list[str]:
+def take_back(
+    connection: Connection, name: str, registered: Sequence[str] | None = None
+) -> list[str]:
     """Revoke what a role was granted on tables and schemas that are not ours.
 
     Parameters
@@ -244,17 +264,19 @@ def take_back(connection: Connection, name: str, tables: Sequence[str] | None) -
         revoke: that is left.
     name : str
         One of our roles.
-    tables : sequence of str, optional
-        The only relations to look at; None looks at all of them and at schemas.
+    registered : sequence of str, optional
+        The only relations to look at, for what registering grants alone; None takes
+        everything back, on all relations and schemas.
 
     Returns
     -------
     list of str
         On what the role has been granted something, such as ``table public.mine``.
     """
+    rights = "all" if registered is None else "select, trigger"
     taken = []
-    for what in connection.execute(_HELD, {"role": name, "tables": tables}).fetchall():
-        statement = f"revoke all on {what[0]} from {{}}"
+    for what in connection.execute(_HELD, {"role": name, "tables": registered}).fetchall():
+        statement = f"revoke {rights} on {what[0]} from {{}}"
         try:
             with connection.transaction():
                 connection.execute(sql.SQL(statement).format(sql.Identifier(name)))

@@ -125,13 +125,13 @@ class _Removal:
             for name in _names(recorded, GRANT):
                 self.connection.execute(f"revoke {name}".encode())
             self._drop_schemas(recorded, ours)
-            self._close_tables(registered, made=(ROLE, roles.ENGINE) in recorded)
+            self._close_tables(registered)
         for name in _names(recorded, EXTENSION):
             self._tell(f"extension {name}", self._drop_extension(name))
         others = roles.other_databases(self.connection)
         used = f"graphalgo in {listing([f'database {name}' for name in others])} uses it"
         for name in _names(recorded, ROLE):
-            self._tell(f"role {name}", used if others else roles.drop(self.connection, name))
+            self._tell(f"role {name}", used if others else self._drop_role(name))
         return self.report
 
     def _lock_registered(self) -> list[str]:
@@ -144,15 +144,31 @@ class _Removal:
             self.connection.execute(f"lock table only {table} in access exclusive mode".encode())
         return tables
 
-    def _close_tables(self, registered: list[str], *, made: bool) -> None:
-        """Take back what registering has granted the engine on tables of others.
-
-        Of an engine of our own making, everything: it is of use to nobody else.
-        """
-        for what in roles.take_back(self.connection, roles.ENGINE, None if made else registered):
-            self.tell(f"took back what {roles.ENGINE} was granted on {what}")
+    def _close_tables(self, registered: list[str]) -> None:
+        """Take back what registering has granted the engine on tables of others."""
+        self._taken(roles.take_back(self.connection, roles.ENGINE, registered))
         for table in registered:
             self._tell(f"triggers on {table}", None)
+
+    def _drop_role(self, name: str) -> str | None:
+        """Drop a role of our making; return what still needs it, if anything.
+
+        With the engine goes what others have granted it, such as the use of their
+        schemas. If it has to stay, so does that.
+        """
+        taken: list[str] = []
+        with self.connection.transaction() as attempt:
+            if name == roles.ENGINE:
+                taken = roles.take_back(self.connection, name)
+            needed = roles.drop(self.connection, name)
+            if needed is not None:
+                raise psycopg.Rollback(attempt)
+            self._taken(taken)
+        return needed
+
+    def _taken(self, taken: Sequence[str]) -> None:
+        for what in taken:
+            self.tell(f"took back what {roles.ENGINE} was granted on {what}")
 
     def _lock(self, recorded: set[Entry]) -> None:
         """Keep others from making something that depends on ours while it is removed."""

@@ -8,7 +8,7 @@ from psycopg.rows import TupleRow
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import parse_handle
 from graphalgo.loading.errors import AmbiguousInLine, NotFoundInLine, shown
-from graphalgo.loading.nodes import utc
+from graphalgo.loading.nodes import HANDLE_NUMBER, utc
 from graphalgo.loading.reading import Reader
 from graphalgo.loading.staging import make_table
 from graphalgo.loading.vocabulary import Vocabulary
@@ -35,13 +35,13 @@ _SPELLING_COLUMNS = {
     "handle_number": "bigint",
 }
 
-_FOUND_BY_HANDLE = """
+_FOUND_BY_HANDLE = f"""
 update pg_temp.loading_names as l
 set node_id = n.id, entity_type = n.entity_type
 from pg_temp.loading_spellings as s
 join aiq.nodes as n
     on n.entity_type = s.handle_type
-    and case when n.handle_number is null then n.id else n.handle_number end = s.handle_number
+    and {HANDLE_NUMBER} = s.handle_number
 where s.name = l.name and n.retired_at is null
 """
 
@@ -254,6 +254,32 @@ stored as (
 select count(*) filter (where new), count(*) filter (where not new) from stored
 """.replace("@same@", _SAME_EDGE)
 
+# Every memory that states an edge may close it, as one that aiq.upsert_graph was told.
+_ADD_ASSERTIONS = f"""
+insert into aiq.edge_assertions as r (edge_id, memory, stated_from, weight)
+select b.id, a.memory, a.stated_from, a.weight
+from (
+    select
+        src_id, dst_id, relation, org_id, visibility, owner_id, memory, valid_to,
+        case when valid_to is not null then valid_from end as begun,
+        min(valid_from) as stated_from, max(weight) as weight
+    from pg_temp.loading_links
+    where memory is not null
+    group by src_id, dst_id, relation, org_id, visibility, owner_id, memory, valid_to, begun
+) as a
+join aiq.edges as b on {_SAME_EDGE}
+where
+    case
+        when a.valid_to is null then b.valid_to is null
+        else b.valid_to = a.valid_to and b.valid_from = a.begun
+    end
+on conflict (edge_id, memory) do update
+set
+    stated_from = least(r.stated_from, excluded.stated_from),
+    weight = greatest(r.weight, excluded.weight)
+where r.stated_from > excluded.stated_from or r.weight < excluded.weight
+"""
+
 
 def merge_edges(
     cursor: Cursor[TupleRow], reader: Reader, vocabulary: Vocabulary, source: str
@@ -296,6 +322,7 @@ def merge_edges(
     added, changed = _merge_periods(cursor, reader, source)
     counts = cursor.execute(_ADD_CURRENT, {"source": source}).fetchone()
     assert counts is not None
+    cursor.execute(_ADD_ASSERTIONS)
     return added + counts[0], changed + counts[1]
 
 

@@ -19,8 +19,10 @@ from graphalgo.loading.formats import EDGES, KEYS, NODES, RELATIONS, TYPES, Form
 from graphalgo.loading.nodes import merge_keys, merge_nodes
 from graphalgo.loading.reading import Reader, format_of
 from graphalgo.loading.vocabulary import Vocabulary
+from graphalgo.stores.settings import PINNED, local_settings
 
 SOURCE_PREFIX = "load:"
+_SETTINGS = {**PINNED, "jit": "off", "client_min_messages": "warning"}
 MAX_SOURCE_BYTES = 200
 
 # What is being done, and how many more bytes of which file are read.
@@ -161,20 +163,16 @@ class _Load:
         self.counts = {kind: Count() for kind in readers}
 
     def run(self) -> LoadReport:
-        self._begin()
-        vocabulary = Vocabulary(self.cursor)
-        self._declare(vocabulary)
-        self._stage(vocabulary)
-        self._merge(vocabulary)
+        with local_settings(self.cursor.connection, _SETTINGS):
+            # Two loads of one source would each take the other's nodes for new.
+            self.cursor.execute(
+                "select pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.source,)
+            )
+            vocabulary = Vocabulary(self.cursor)
+            self._declare(vocabulary)
+            self._stage(vocabulary)
+            self._merge(vocabulary)
         return LoadReport(self.counts)
-
-    def _begin(self) -> None:
-        execute = self.cursor.execute
-        execute("set local search_path = pg_catalog, pg_temp")
-        execute("set local jit = off")
-        execute("set local client_min_messages = warning")
-        # Two loads of one source would each take the other's nodes for new.
-        execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (self.source,))
 
     def _declare(self, vocabulary: Vocabulary) -> None:
         for kind, declare in (

@@ -14,6 +14,9 @@ from psycopg.rows import TupleRow
 from graphalgo.loading.errors import NotFoundInLine, shown
 from graphalgo.loading.reading import Reader
 
+# The number of the handle of a typed node n, as the index on it is written.
+HANDLE_NUMBER = "case when n.handle_number is null then n.id else n.handle_number end"
+
 # Added to the copied columns once the rows are there: which node a row is, and
 # whether that node was there before.
 _PREPARE = """
@@ -70,12 +73,12 @@ order by line
 limit 1
 """
 
-_TAKEN_NUMBER = """
+_TAKEN_NUMBER = f"""
 select l.line, l.handle_number, l.entity_type, n.source_table, n.source_pk
 from pg_temp.loading_nodes as l
 join aiq.nodes as n
     on n.entity_type = l.entity_type
-    and case when n.handle_number is null then n.id else n.handle_number end = l.handle_number
+    and {HANDLE_NUMBER} = l.handle_number
 where
     l.handle_number is not null
     and (n.source_table, n.source_pk) is distinct from (%(source)s, l.ref)
@@ -132,7 +135,7 @@ where node_id is null
 """
 
 # A node without a handle number takes its id for one: not one that is taken.
-_NUMBER_AGAIN = """
+_NUMBER_AGAIN = f"""
 update pg_temp.loading_nodes as l
 set node_id = nextval(pg_get_serial_sequence('aiq.nodes', 'id'))
 where
@@ -142,7 +145,7 @@ where
             select from aiq.nodes as n
             where
                 n.entity_type = l.entity_type
-                and case when n.handle_number is null then n.id else n.handle_number end = l.node_id
+                and {HANDLE_NUMBER} = l.node_id
         )
         or l.node_id in (
             select o.handle_number from pg_temp.loading_nodes as o where o.handle_number is not null

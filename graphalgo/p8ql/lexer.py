@@ -109,6 +109,9 @@ def first_word(text: str) -> tuple[str, int, int]:
     It is made of letters, digits and underscores; empty where the query begins
     with something else. Only ASCII is put in capitals.
     """
+    word = text.partition(" ")[0]
+    if word.isascii() and word.isalpha():
+        return word.upper(), 0, len(word)
     start, length = 0, len(text)
     while start < length and text[start].isspace():
         start += 1

@@ -60,6 +60,14 @@ _MEANT = {
     "VECTOR": "SEMANTIC", "SIMILAR": "SEMANTIC", "EMBEDDING": "SEMANTIC",
     "DESCRIBE": "SCHEMA", "SHOW": "SCHEMA", "HELP": "SCHEMA",
 }  # fmt: skip
+# What others call a mode, and what is none: the message and the hint.
+_NO_MODES = {
+    "HYBRID": ("HYBRID is not a mode, but SEARCH is,", f"Write SEARCH: {FORMS['SEARCH']}."),
+    "SQL": (
+        "SQL is not a mode: a statement stands for itself",
+        "Leave the word out and begin with SELECT, WITH, TABLE, VALUES or EXPLAIN.",
+    ),
+}
 _WRITES = frozenset(
     (
         "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE", "COPY",
@@ -249,7 +257,7 @@ class _Reader:
         """Return the refusal of words that stand where a string belongs."""
         start = self.token
         self.refuse_odd(start)
-        words = []
+        words: list[str] = []
         while self.token.kind == WORD and self.token.keyword not in MODIFIERS and len(words) < 8:
             words.append(self.token.value)
             try:
@@ -377,6 +385,13 @@ class _Reader:
                 f"Write all keys first. {form}",
                 token.position,
             )
+        before = self.lexer.text[token.position - 2]
+        if token.kind == WORD and before in "\"'":
+            return QuerySyntaxError(
+                f"{shown(token.value)} stands right behind a string",
+                f"Inside a string that stands between {before} write {before} twice. {form}",
+                token.position,
+            )
         if token.kind in (STRING, COMMA):
             what = {"GRAPH": "one key", "SCHEMA": "one facet"}.get(self.mode, "one string of words")
             return QuerySyntaxError(
@@ -392,7 +407,7 @@ class _Reader:
 
     def refuse_odd(self, token: Token) -> None:
         """Refuse what has no place anywhere in the dialect."""
-        if token.value.startswith("--") or token.value.startswith("/*"):
+        if token.kind == WORD and token.value.startswith(("--", "/*")):
             raise QuerySyntaxError(
                 "a comment has no place here", "Comments belong to SQL alone.", token.position
             )
@@ -419,48 +434,47 @@ class _Reader:
 
 def _no_mode(text: str, word: str, start: int) -> QuerySyntaxError:
     """Return the refusal of a text that begins with no mode."""
-    position = start + 1
     modes = f"A query begins with {_listed((*MODES, 'FUZZY LOOKUP', *SQL_OPENERS), 'or')}."
     if start == len(text):
-        return QuerySyntaxError("the query is empty", f'{modes} Try SCHEMA "p8ql".', position)
-    if not word:
-        hint = modes
-        if text[start] in "\"'":
-            hint = f'To look a key up write LOOKUP "key". {modes}'
-        elif text[start] in CURLY_QUOTES:
-            hint = f'Write straight quotes, and a mode before them: LOOKUP "key". {modes}'
-        elif text.startswith(("--", "/*"), start):
-            hint = f"Comments belong inside SQL; leave it out here. {modes}"
-        return QuerySyntaxError(f"the query begins with {text[start]!r}", hint, position)
-    written = shown(text[start : start + len(word)])
-    if word == "HYBRID":
-        return QuerySyntaxError(
-            "HYBRID is not a mode, but SEARCH is,", f"Write SEARCH: {FORMS['SEARCH']}.", position
-        )
-    if word == "SQL":
-        return QuerySyntaxError(
-            "SQL is not a mode: a statement stands for itself",
-            "Leave the word out and begin with SELECT, WITH, TABLE, VALUES or EXPLAIN.",
-            position,
-        )
+        message, hint = "the query is empty", f'{modes} Try SCHEMA "p8ql".'
+    elif not word:
+        message, hint = f"the query begins with {text[start]!r}", _no_word(text, start) + modes
+    elif word in _NO_MODES:
+        message, hint = _NO_MODES[word]
+    else:
+        message, hint = _other_word(shown(text[start : start + len(word)]), word, modes)
+    return QuerySyntaxError(message, hint, start + 1)
+
+
+def _no_word(text: str, start: int) -> str:
+    """Return what to tell whoever begins with a sign instead of a word."""
+    if text[start] in "\"'":
+        return 'To look a key up write LOOKUP "key". '
+    if text[start] in CURLY_QUOTES:
+        return 'Write straight quotes, and a mode before them: LOOKUP "key". '
+    if text.startswith(("--", "/*"), start):
+        return "Comments belong inside SQL; leave it out here. "
+    return ""
+
+
+def _other_word(written: str, word: str, modes: str) -> tuple[str, str]:
+    """Return the message and the hint for a first word that is no mode."""
     if word in _WRITES:
-        return QuerySyntaxError(
+        openers = _listed(SQL_OPENERS, "or")
+        return (
             f"{written} is not a mode, and nothing here writes",
-            f"A statement of SQL begins with {_listed(SQL_OPENERS, 'or')}.",
-            position,
+            f"A statement of SQL begins with {openers}.",
         )
     if word in MODIFIERS:
-        belongs = _listed(MODIFIERS[word])
-        return QuerySyntaxError(
-            f"{word} is not a mode but a modifier", f"It belongs to {belongs}. {modes}", position
+        return (
+            f"{word} is not a mode but a modifier",
+            f"It belongs to {_listed(MODIFIERS[word])}. {modes}",
         )
     meant = _MEANT.get(word) or _nearest(word, (*MODES, "FUZZY LOOKUP", *SQL_OPENERS))
     if meant is None:
-        return QuerySyntaxError(f"{written} is not a mode", modes, position)
+        return f"{written} is not a mode", modes
     form = f"The form is {FORMS[meant]}. " if meant in FORMS else ""
-    return QuerySyntaxError(
-        f"{written} is not a mode; did you mean {meant}?", f"{form}{modes}", position
-    )
+    return f"{written} is not a mode (did you mean {meant}?)", form + modes
 
 
 def _nearest(word: str, vocabulary: Sequence[str]) -> str | None:

@@ -117,7 +117,8 @@ class TextPlan(Plan):
 class SemanticPlan(Plan):
     """A search for the nearest vectors; without a model, the default one's."""
 
-    __slots__ = _fields = ("words", "source", "model", "limit")
+    __slots__ = ("limit", "model", "source", "words")
+    _fields: ClassVar[tuple[str, ...]] = ("words", "source", "model", "limit")
     mode = "SEMANTIC"
 
     def __init__(

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
             With `words` None the snippet is None. A row that cannot be seen is left out.
             """
 
+        def keys_with_prefix(self, prefix: str, limit: int) -> list[str]:
+            """Return the keys that begin with a folded text, each once, sorted; for completion."""
+
         def entity_type_rows(self) -> list[dict[str, Any]]:
             """Return name, handle_prefix and description of each entity type, by name."""
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
+    from graphalgo.engine.rows import Row
     from graphalgo.p8ql.plan import GraphPlan, LookupPlan, Plan, SchemaPlan, SqlPlan, TextPlan
     from graphalgo.p8ql.protocol import QueryStore
 
     Envelope: TypeAlias = dict[str, Any]
     Embedding: TypeAlias = str | Sequence[float] | None
 
+BLOCK_ROWS = 5_000
 SQL_NOTE = (
     "Not run here: aiq.sql_passthrough(p_statement) runs this statement, read only, as the caller."
 )
@@ -59,13 +61,23 @@ def query(store: QueryStore, text: str, embedding: Embedding = None) -> Envelope
         return _ANSWERS[plan.mode](store, plan, embedding)
 
 
+def dictionaries(store: QueryStore, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows as JSON has them; between blocks the store can be interrupted."""
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(rows), BLOCK_ROWS):
+        if start:
+            store.check_interrupts()
+        found += [row.as_dict() for row in rows[start : start + BLOCK_ROWS]]
+    return found
+
+
 def envelope(plan: Plan, rows: list[dict[str, Any]], **more: Any) -> Envelope:
     """Return an answer in the form that all modes share."""
     return {"mode": plan.mode, "plan": plan.as_dict(), "rows": rows, **more}
 
 
 def _lookup(store: QueryStore, plan: LookupPlan, embedding: Embedding) -> Envelope:
-    rows = [row.as_dict() for row in lookup(store, plan.keys, plan.fuzzy, plan.limit)]
+    rows = dictionaries(store, lookup(store, plan.keys, plan.fuzzy, plan.limit))
     found = {row["input_key"] for row in rows}
     unresolved = [key for key in dict.fromkeys(plan.keys) if key not in found]
     return envelope(plan, rows, unresolved=unresolved)
@@ -78,7 +90,7 @@ def _graph(store: QueryStore, plan: GraphPlan, embedding: Embedding) -> Envelope
         return envelope(plan, [], error=_told(error), did_you_mean=list(error.near))
     except Ambiguous as error:
         return envelope(plan, [], error=_told(error), candidates=list(error.candidates))
-    return envelope(plan, [row.as_dict() for row in rows])
+    return envelope(plan, dictionaries(store, rows))
 
 
 def _told(error: NotFound | Ambiguous) -> dict[str, Any]:

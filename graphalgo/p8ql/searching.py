@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from graphalgo.p8ql.query import Embedding
 
 NAMED = 10
+# What a ranking is asked for at most: far more than any source has, and few enough that a
+# store may ask its own for some more.
+MOST_ROWS = 100_000_000
 
 
 def text_rows(store: QueryStore, plan: TextPlan) -> list[dict[str, Any]]:
@@ -32,7 +35,7 @@ def text_rows(store: QueryStore, plan: TextPlan) -> list[dict[str, Any]]:
         The source is not registered (42704).
     """
     _source(store, plan.source)
-    ranking = store.text_ranking(plan.source, plan.words, plan.limit)
+    ranking = store.text_ranking(plan.source, plan.words, min(plan.limit, MOST_ROWS))
     passages = store.passages(plan.source, [row for row, _ in ranking], plan.words)
     return [
         {"id": row, "title": passages[row][0], "rank": rank, "snippet": passages[row][1]}
@@ -66,14 +69,12 @@ def vector_rows(
     search = store.vector_search()
     nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
     if isinstance(plan, SearchPlan):
-        rows = _fused(
-            store,
-            plan,
-            store.text_ranking(plan.source, plan.words, plan.depth),
-            nearest(plan.source, model.name, vector, plan.depth),
-        )
+        depth = min(plan.depth, MOST_ROWS)
+        lexical = store.text_ranking(plan.source, plan.words, depth)
+        rows = _fused(store, plan, lexical, nearest(plan.source, model.name, vector, depth))
     else:
-        rows = _nearest(store, plan, nearest(plan.source, model.name, vector, plan.limit))
+        limit = min(plan.limit, MOST_ROWS)
+        rows = _nearest(store, plan, nearest(plan.source, model.name, vector, limit))
     return rows, {"model": model.name, "vector_search": search}
 
 

@@ -101,6 +101,27 @@ def lookup_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def ranking_table(rows: Sequence[Row]) -> Table:
+    """Make the table of a search in texts or vectors, whichever columns it has."""
+    table = Table(*rows[0])
+    _right(table, "id", "rank", "distance", "lex", "sem", "rrf")
+    for row in rows:
+        table.add_row(
+            *_cells(
+                *(
+                    # Fused ranks are near each other.
+                    f"{value:.5f}"
+                    if name == "rrf"
+                    else number(value)
+                    if isinstance(value, float)
+                    else value
+                    for name, value in row.items()
+                )
+            )
+        )
+    return table
+
+
 def trace_table(trace: Row) -> Table:
     """Make the table of an iterated join's account, a line for each round."""
     kinds = [

@@ -25,6 +25,11 @@ TABLES = (
 )
 """The sample's tables in the order their rows get ids, each with its entity type."""
 
+NOTES = "notes"
+"""The text source that the sample's passages make up."""
+
+NOTES_DESCRIPTION = "what inspectors and the two lines have noted"
+
 SOURCE_PREFIX = "harbour."
 """What the ``source_table`` of a node of the sample begins with."""
 
@@ -49,9 +54,11 @@ def graph_from_harbour(data: Mapping[str, Any], *, scoped: bool = False) -> dict
     dict
         ``entity_types``, ``relations``, ``nodes``, ``keys``, ``edges`` and
         ``verdicts``, each a list of dicts named like the columns of the tables of
-        that name. Node ids count from 1 through the tables in the order of
-        :data:`TABLES`, then the soft nodes; edge ids count from 1. A ship that is
-        not in service is no identity and gets no node.
+        that name; ``text_sources``, ``passages``, ``embedding_models`` and
+        ``embeddings`` as the store in memory reads them. Node ids count from 1
+        through the tables in the order of :data:`TABLES`, then the soft nodes; edge
+        ids count from 1. A ship that is not in service is no identity and gets no
+        node.
 
     Raises
     ------
@@ -85,6 +92,7 @@ def graph_from_harbour(data: Mapping[str, Any], *, scoped: bool = False) -> dict
         "keys": keys,
         "edges": edges,
         "verdicts": [],
+        **_notes(data, scoped),
     }
 
 
@@ -107,8 +115,12 @@ def visible_to(graph: Mapping[str, list[Row]], org_id: str) -> dict[str, list[Ro
     seen = (None, org_id)
     nodes = [node for node in graph["nodes"] if node["org_id"] in seen]
     ids = {node["id"] for node in nodes}
+    passages = [passage for passage in graph["passages"] if passage["org_id"] in seen]
+    shown = {passage["id"] for passage in passages}
     return {
         **graph,
+        "passages": passages,
+        "embeddings": [vector for vector in graph["embeddings"] if vector["id"] in shown],
         "nodes": nodes,
         "keys": [key for key in graph["keys"] if key["node_id"] in ids],
         "edges": [
@@ -117,6 +129,38 @@ def visible_to(graph: Mapping[str, list[Row]], org_id: str) -> dict[str, list[Ro
             if edge["org_id"] in seen and edge["src_id"] in ids and edge["dst_id"] in ids
         ],
     }
+
+
+def _notes(data: Mapping[str, Any], scoped: bool) -> dict[str, list[Row]]:
+    """The notes of the sample as a text source, with the vectors of its one model."""
+    model = data["embedding_model"]
+    notes = {
+        "text_sources": [
+            {"name": NOTES, "configuration": "english", "description": NOTES_DESCRIPTION}
+        ],
+        "embedding_models": [
+            {
+                "name": model["name"],
+                "dim": model["dim"],
+                "distance": model["distance_op"],
+                "is_default": model["is_default"],
+            }
+        ],
+        "passages": [],
+        "embeddings": [],
+    }
+    for chunk in data["chunks"]:
+        passage = {name: chunk[name] for name in ("id", "title", "content")}
+        notes["passages"].append({"source": NOTES, **passage, **_scope(chunk, scoped)})
+        notes["embeddings"].append(
+            {
+                "source": NOTES,
+                "model": model["name"],
+                "id": chunk["id"],
+                "vector": chunk["embedding"],
+            }
+        )
+    return notes
 
 
 def _scope(row: Mapping[str, Any], scoped: bool) -> Row:

@@ -16,6 +16,12 @@ select src_type, relation, dst_type, inverse_label, description
 from aiq.relations_api order by src_type, relation, dst_type
 """
 
+# A range rather than a pattern, which no index serves under a policy.
+KEYS_WITH_PREFIX = """
+select distinct key from aiq.node_keys_api
+where key >= $1 and key < $1 || chr(1114111) order by key limit $2
+"""
+
 # Whoever calls: inside a definer function the current user is its owner.
 CALLER = """
 case current_setting('role') when 'none' then session_user::text else current_setting('role') end
@@ -85,6 +91,10 @@ class Catalogue:
         self, text: str, types: Sequence[str] = (), parameters: Sequence[Any] = ()
     ) -> list[dict[str, Any]]:
         return [dict(row) for row in self._query(text, types, parameters)]
+
+    def keys_with_prefix(self, prefix: str, limit: int) -> list[str]:
+        rows = self._query(KEYS_WITH_PREFIX, ("text", "int"), (prefix, limit))
+        return [row["key"] for row in rows]
 
     def entity_type_rows(self) -> list[dict[str, Any]]:
         return self._rows(ENTITY_TYPES)

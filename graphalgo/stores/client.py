@@ -15,9 +15,13 @@ from psycopg.rows import dict_row
 
 from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import RelationalStore
+from graphalgo.stores.settings import PINNED, local_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+# Plans are made once: the arguments are arrays, whose values the planner cannot use.
+SETTINGS = {**PINNED, "plan_cache_mode": "force_generic_plan", "jit": "off"}
 
 PARAMETER = compile_pattern(r"\$(\d+)")
 
@@ -48,21 +52,19 @@ class ClientStore(RelationalStore):
     def reading(self) -> Iterator[ClientStore]:
         """Give the statements within one snapshot.
 
-        Inside a transaction that is already open, its own isolation level holds.
+        Inside a transaction that is already open, its own isolation level holds, and
+        its settings are put back at the end.
         """
         self._any_ending = self._entity_types = self._judge = None
         idle = psycopg.pq.TransactionStatus.IDLE
         if self.connection.info.transaction_status != idle:
-            yield self
+            with local_settings(self.connection, SETTINGS):
+                yield self
             return
         with self.connection.transaction():
-            # Names and operators are the server's own, whatever the session's path.
-            # Plans are made once: the arguments are arrays, whose values the
-            # planner cannot use.
             self.connection.execute(
-                "set transaction isolation level repeatable read, read only;"
-                " set local search_path = pg_catalog, pg_temp;"
-                " set local plan_cache_mode = force_generic_plan; set local jit = off"
+                "set transaction isolation level repeatable read, read only; "
+                + "; ".join(f"set local {name} = {value}" for name, value in SETTINGS.items())
             )
             yield self
 

@@ -18,6 +18,7 @@ from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import SOFT_PREFIX
 from graphalgo.engine.trigram import ratio, real, similarity, trigrams
+from graphalgo.stores.memory_texts import MemoryTexts
 from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import missing_judge
 
@@ -84,8 +85,8 @@ class _Edge:
         )
 
 
-class MemoryStore:
-    """Nodes, keys and edges in memory, for the engine to run on outside a database.
+class MemoryStore(MemoryTexts):
+    """Nodes, keys, edges and texts in memory, for the engine to run on outside a database.
 
     Attributes
     ----------
@@ -100,9 +101,12 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.link_judge: Judge | None = None
         self._types: dict[str, str] = {}
-        self._relations: set[tuple[str, str, str]] = set()
+        self._type_descriptions: dict[str, str | None] = {}
+        # (type, relation, type) -> inverse label, description.
+        self._relations: dict[tuple[str, str, str], tuple[str | None, str | None]] = {}
         self._nodes: dict[int, _Node] = {}
         self._handles: dict[tuple[str | None, int], int] = {}
         self._holders: dict[str, list[int]] = {}
@@ -119,7 +123,9 @@ class MemoryStore:
 
     # Building.
 
-    def add_entity_type(self, name: str, handle_prefix: str) -> None:
+    def add_entity_type(
+        self, name: str, handle_prefix: str, description: str | None = None
+    ) -> None:
         """Register an entity type; its prefix must be its own, whatever its case."""
         letters = handle_prefix.replace("_", "a")
         if not (letters.isascii() and letters.isalnum() and handle_prefix[0].isalpha()) or (
@@ -136,13 +142,22 @@ class MemoryStore:
                     "Give each entity type a prefix of its own.",
                 )
         self._types[name] = handle_prefix
+        self._type_descriptions[name] = description
 
-    def add_relation(self, src_type: str, relation: str, dst_type: str) -> None:
+    def add_relation(
+        self,
+        src_type: str,
+        relation: str,
+        dst_type: str,
+        *,
+        inverse_label: str | None = None,
+        description: str | None = None,
+    ) -> None:
         """Declare that a relation may stand between two entity types."""
         for name in (src_type, dst_type):
             if name not in self._types:
                 raise UnknownName(f'"{name}" is not a registered entity type', "Register it first.")
-        self._relations.add((src_type, relation, dst_type))
+        self._relations[src_type, relation, dst_type] = inverse_label, description
 
     def add_node(
         self,
@@ -281,7 +296,10 @@ class MemoryStore:
 
         The plain form has `entity_types`, `relations`, `nodes`, `keys`, `edges` and,
         where there are any, `verdicts` and `distinct`, each a list of objects with the
-        columns of the tables of that name.
+        columns of the tables of that name; and `text_sources` (`name`,
+        `configuration`), `passages` (`source`, `id`, `title`, `content`),
+        `embedding_models` (`name`, `dim`, `distance`, `is_default`) and `embeddings`
+        (`source`, `model`, `id`, `vector`).
 
         Raises
         ------
@@ -307,6 +325,10 @@ class MemoryStore:
             ("keys", store._add_key_from),
             ("edges", store._add_edge_from),
             ("distinct", store._add_distinct_from),
+            ("text_sources", store._add_source_from),
+            ("passages", store._add_passage_from),
+            ("embedding_models", store._add_model_from),
+            ("embeddings", store._add_embedding_from),
         ):
             _add_entries(name, graph.get(name, ()), add)
         if verdicts := graph.get("verdicts"):
@@ -370,15 +392,21 @@ class MemoryStore:
             store.add_key(ids[node], str(node), is_name=not numbered)
         for src, dst, data in graph.edges(data=True):
             name = str(data.get("relation", relation))
-            store._relations.add((types[src], name, types[dst]))
+            store._relations[types[src], name, types[dst]] = None, None
             store.add_edge(ids[src], ids[dst], name, data.get("weight", 1.0))
         return store
 
     def _add_type_from(self, row: Mapping[str, Any]) -> None:
-        self.add_entity_type(row["name"], row["handle_prefix"])
+        self.add_entity_type(row["name"], row["handle_prefix"], row.get("description"))
 
     def _add_relation_from(self, row: Mapping[str, Any]) -> None:
-        self.add_relation(row["src_type"], row["relation"], row["dst_type"])
+        self.add_relation(
+            row["src_type"],
+            row["relation"],
+            row["dst_type"],
+            inverse_label=row.get("inverse_label"),
+            description=row.get("description"),
+        )
 
     def _add_node_from(self, row: Mapping[str, Any]) -> None:
         if row.get("entity_type") is None:
@@ -493,6 +521,40 @@ class MemoryStore:
 
     def relation_names(self) -> list[str]:
         return sorted({relation for _, relation, _ in self._relations})
+
+    def entity_type_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "handle_prefix": prefix, "description": self._type_descriptions[name]}
+            for name, prefix in self.entity_types()
+        ]
+
+    def relation_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "src_type": src_type,
+                "relation": relation,
+                "dst_type": dst_type,
+                "inverse_label": inverse_label,
+                "description": description,
+            }
+            for (src_type, relation, dst_type), (inverse_label, description) in sorted(
+                self._relations.items(), key=lambda item: item[0]
+            )
+        ]
+
+    def keys_with_prefix(self, prefix: str, limit: int) -> list[str]:
+        return sorted(key for key in self._holders if key.startswith(prefix))[:limit]
+
+    def readable_relations(self) -> list[dict[str, Any]]:
+        """Return nothing: there is no SQL here."""
+        return []
+
+    def relation_columns(self, relation: str) -> list[dict[str, Any]] | None:
+        return None
+
+    def callable_functions(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return nothing: there is no SQL here."""
+        return []
 
     def nodes_by_handle(
         self, entity_type: str | None, number: int, as_of: Moment | None

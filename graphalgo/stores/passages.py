@@ -11,16 +11,15 @@ from __future__ import annotations
 from math import inf, sqrt
 
 from graphalgo.engine.errors import InvalidValue, UnknownName
-from graphalgo.p8ql.protocol import EmbeddingModel, TextSource
-from graphalgo.p8ql.ranking import distance
 
+# What only a search needs is imported by it: a walk in a fresh backend does not pay.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from graphalgo.p8ql.protocol import Ranking, RowId
+    from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource
 
 TEXT_SOURCES = """
 select name, configuration, description from aiq.text_sources_api order by name
@@ -35,11 +34,16 @@ EMBEDDED_MODELS = """
 select model from aiq.embedded_models_api where source = $1 order by model
 """
 VECTOR_SEARCH = "select current_setting('aiq.vector_search', true) as setting"
-VECTOR_SCHEMA = "select aiq.vector_schema() as schema"
+# How a model's vectors are compared, and whether pgvector can be asked.
+COMPARING = """
+select
+    (select distance from aiq.embedding_models_api where name = $1) as kind,
+    aiq.vector_schema() is not null as pgvector
+"""
 TEXT_RANKING = "select id, number, rank::float8 as rank from aiq.rank_passages($1, $2, $3)"
 SHOWN_PASSAGES = "select id, number, title, snippet from aiq.show_passages($1, $2, $3)"
 NEAR_VECTORS = """
-select id, number, vector, near from aiq.near_vectors($1, $2, $3, $4, $5, $6)
+select id, number, vector, near, kind from aiq.near_vectors($1, $2, $3, $4, $5, $6)
 """
 # Every vector as the bytes that the server sends it in: as a list of Python's
 # numbers it would take many times as long.
@@ -54,11 +58,11 @@ select passage_id, id, number from aiq.passages where passage_id = any ($1)
 VECTOR_SEARCHES = ("exact", "approximate")
 
 # What pgvector is asked for beyond the rows that are wanted, so that one statement
-# is enough, and by how much more the next asks where it was not.
+# is enough, and by how much more the next asks where it was not. An approximate
+# search, too: the exact distances then choose.
 SPARE_ROWS = 10
 MORE_ROWS = 4
-# What an approximate search is asked for: the exact distances then choose.
-APPROXIMATE_ROWS = 2
+MOST_ROWS = 2**31 - 1
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
@@ -109,6 +113,8 @@ class Passages:
         return [_text_source(row) for row in self._query(TEXT_SOURCES, (), ())]
 
     def embedding_models(self) -> list[EmbeddingModel]:
+        from graphalgo.p8ql.protocol import EmbeddingModel  # noqa: PLC0415
+
         return [
             EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
             for row in self._query(EMBEDDING_MODELS, (), ())
@@ -130,7 +136,7 @@ class Passages:
     # Full text.
 
     def text_ranking(self, source: str, words: str, limit: int) -> Ranking:
-        rows = self._query(TEXT_RANKING, ("text", "text", "int"), (source, words, limit))
+        rows = self._query(TEXT_RANKING, ("text", "text", "int"), (source, words, _rows(limit)))
         return [(_row_id(row), row["rank"]) for row in rows]
 
     def passages(
@@ -148,10 +154,9 @@ class Passages:
     def vector_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
     ) -> Ranking:
-        kind = self._distance_of(model)
+        kind, pgvector = self._comparing(model)
         length = sqrt(sum(number * number for number in vector))
-        in_range = SHORTEST < length < LONGEST
-        if in_range and self._query(VECTOR_SCHEMA, (), ())[0]["schema"] is not None:
+        if pgvector and SHORTEST < length < LONGEST:
             return self._near_vectors(source, model, kind, list(vector), length, limit)
         return self._scan(source, model, kind, list(vector), limit)
 
@@ -163,25 +168,26 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        kind = self._distance_of(model)
-        wanted = limit * APPROXIMATE_ROWS
+        length = sqrt(sum(number * number for number in vector))
+        error = _error(len(vector), SINGLE)
         rows = self._query(
             NEAR_VECTORS,
             ("text", "text", "real[]", "float8", "int", "boolean"),
-            (source, model, list(vector), 0.0, wanted, True),
+            (source, model, list(vector), error * length, _rows(limit + SPARE_ROWS), True),
         )
-        if len(rows) < limit:
+        if len(rows) < limit or not SHORTEST < length < LONGEST:
             return self.vector_ranking(source, model, vector, limit)
-        return _nearest([(distance(kind, vector, row["vector"]), row) for row in rows], limit)
+        found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
+        return _nearest(found, limit)
 
-    def _distance_of(self, model: str) -> str:
-        for one in self.embedding_models():
-            if one.name == model:
-                return one.distance
-        raise UnknownName(
-            f'"{model}" is not a registered embedding model',
-            "Register it with aiq.register_embedding_model.",
-        )
+    def _comparing(self, model: str) -> tuple[str, bool]:
+        row = self._query(COMPARING, ("text",), (model,))[0]
+        if row["kind"] is None:
+            raise UnknownName(
+                f'"{model}" is not a registered embedding model',
+                "Register it with aiq.register_embedding_model.",
+            )
+        return row["kind"], row["pgvector"]
 
     def _near_vectors(
         self,
@@ -199,23 +205,22 @@ class Passages:
         none that was left out can.
         """
         error = _error(len(vector), SINGLE)
-        wanted = limit + SPARE_ROWS
+        wanted = _rows(limit + SPARE_ROWS)
         while True:
             rows = self._query(
                 NEAR_VECTORS,
                 ("text", "text", "real[]", "float8", "int", "boolean"),
                 (source, model, vector, error * length, wanted, False),
             )
-            found = [(distance(kind, vector, row["vector"]), row) for row in rows]
-            if len(rows) < wanted:
+            found, least = _compared(kind, vector, rows, error, limit)
+            if len(rows) < wanted or least > sorted(away for away, _ in found)[limit - 1]:
                 return _nearest(found, limit)
-            least = _least(kind, rows[-1]["near"], error)
-            if sorted(one for one, _ in found)[limit - 1] < least:
-                return _nearest(found, limit)
-            wanted *= MORE_ROWS
+            wanted = _rows(wanted * MORE_ROWS)
 
     def _scan(self, source: str, model: str, kind: str, vector: list[float], limit: int) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
+        from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+
         size = max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * len(vector)))
         best: list[tuple[float, int]] = []
         numpy: Any = None
@@ -243,7 +248,14 @@ class Passages:
         return _nearest([(away, ids[one]) for away, one in best if one in ids], limit)
 
 
+def _rows(count: int) -> int:
+    """Return a number of rows that the server can be asked for."""
+    return min(count, MOST_ROWS)
+
+
 def _text_source(row: Mapping[str, Any]) -> TextSource:
+    from graphalgo.p8ql.protocol import TextSource  # noqa: PLC0415
+
     return TextSource(row["name"], row["configuration"], row["description"])
 
 
@@ -251,6 +263,35 @@ def _row_id(row: Mapping[str, Any]) -> RowId:
     """Return a row's own id: a number where its source's ids are."""
     found: RowId = row["id"] if row["number"] is None else row["number"]
     return found
+
+
+def _compared(
+    kind: str,
+    vector: Sequence[float],
+    rows: Sequence[Mapping[str, Any]],
+    error: float,
+    limit: int,
+) -> tuple[list[tuple[float, Mapping[str, Any]]], float]:
+    """Return the rows that can be among the nearest of them, each with its exact distance.
+
+    And the least that the exact distance of the last of the rows can be.
+    """
+    from bisect import insort  # noqa: PLC0415
+
+    from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+
+    found: list[tuple[float, Mapping[str, Any]]] = []
+    distances: list[float] = []
+    least = -inf
+    for row in sorted(rows, key=lambda row: row["near"]):
+        least = _least(kind, row["near"], error)
+        if len(distances) >= limit and least > distances[limit - 1]:
+            # Neither this one nor any behind it.
+            break
+        away = distance(kind, vector, _numbers(row["vector"]))
+        found.append((away, row))
+        insort(distances, away)
+    return found, least
 
 
 def _nearest(found: list[tuple[float, Mapping[str, Any]]], limit: int) -> Ranking:

@@ -82,14 +82,9 @@ class RelationalStore(Passages, Catalogue):
     def nodes_by_handle(
         self, entity_type: str | None, number: int, as_of: Moment | None
     ) -> list[int]:
-        if entity_type is None:
-            rows = self._query(sql.SOFT_NODES_BY_HANDLE, ("bigint", "timestamptz"), (number, as_of))
-        else:
-            rows = self._query(
-                sql.NODES_BY_HANDLE,
-                ("text", "bigint", "timestamptz"),
-                (entity_type, number, as_of),
-            )
+        rows = self._query(
+            sql.NODES_BY_HANDLE, ("text", "bigint", "timestamptz"), (entity_type, number, as_of)
+        )
         return [row["id"] for row in rows]
 
     def nodes_by_key(self, key: str, limit: int) -> list[int]:
@@ -187,7 +182,7 @@ class RelationalStore(Passages, Catalogue):
         for row in self._expand(
             sql.SHARED_KEY_LINKS,
             ("bigint[]", "int", "int"),
-            (None, limit, max(BLOCK_LINKS, limit)),
+            (None, limit, _most_links(limit)),
             limit,
             frontier,
         ):
@@ -199,7 +194,7 @@ class RelationalStore(Passages, Catalogue):
         for row in self._expand(
             sql.SIMILAR_LINKS,
             ("bigint[]", "real", "int", "int"),
-            (None, threshold, limit, max(BLOCK_LINKS, limit)),
+            (None, threshold, limit, _most_links(limit)),
             limit,
             frontier,
         ):
@@ -220,7 +215,7 @@ class RelationalStore(Passages, Catalogue):
         starts the next block. `limit` links of one node always fit, so the first
         node of a block is complete.
         """
-        most = max(BLOCK_LINKS, limit)
+        most = _most_links(limit)
         start, size = 0, FIRST_NODES
         while start < len(frontier):
             part = list(frontier[start : start + size])
@@ -406,12 +401,17 @@ def _edge_parameters(
         (
             None,
             limit,
-            max(BLOCK_LINKS, limit),
+            _most_links(limit),
             None if relations is None else list(relations),
             as_of,
         ),
         limit,
     )
+
+
+def _most_links(limit: int) -> int:
+    """Return how many links a statement may hand over: a block, or one node's if more."""
+    return max(BLOCK_LINKS, limit)
 
 
 def _blocks(items: Sequence[Any]) -> Iterator[list[Any]]:

@@ -15,24 +15,14 @@ from __future__ import annotations
 ENTITY_TYPES = "select name, handle_prefix from aiq.entity_types_api order by name"
 RELATION_NAMES = "select distinct relation from aiq.relations_api order by relation"
 
-NODES_BY_HANDLE = """
-select id from aiq.nodes_ever
-where entity_type = $1 and handle_number = $2
-and (retired_at is null or retired_at > $3)
-"""
-SOFT_NODES_BY_HANDLE = """
-select id from aiq.nodes_ever
-where entity_type is null and id = $1 and (retired_at is null or retired_at > $2)
-"""
+# An entity type of null asks for a soft node.
+NODES_BY_HANDLE = "select node_id as id from aiq.nodes_by_handle($1, $2, $3)"
 NODES_BY_KEY = """
 select u.node_id as id
 from (
-    (
-        select k.node_id from aiq.node_keys_api as k
-        where k.key = $1 and not k.soft order by k.node_id limit $2
-    )
+    select k.node_id from aiq.nodes_by_key(array[$1], '{canonical,short,alias}', $2) as k
     union
-    (select n.id from aiq.nodes_api as n where n.soft_key = $1 order by n.id limit $2)
+    select s.node_id from aiq.nodes_by_soft_name(array[$1], false, $2) as s
 ) as u
 order by u.node_id limit $2
 """
@@ -46,30 +36,16 @@ from (
 ) as near
 order by similarity desc, shown limit $3
 """
-EXACT_KEYS = """
-select i.number, k.node_id, k.key, k.kind
-from unnest($1) with ordinality as i (key, number)
-cross join lateral (
-    select h.node_id, h.key, h.kind from aiq.node_keys_api as h
-    where h.key = i.key and not h.soft and h.kind = any ($2)
-    order by h.node_id limit $3
-) as k
-order by i.number, k.node_id
-"""
+EXACT_KEYS = "select number, node_id, key, kind from aiq.nodes_by_key($1, $2, $3)"
 # The same, with what is shown of each node.
 EXACT_KEYS_SHOWN = """
-select i.number, k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from unnest($1) with ordinality as i (key, number)
-cross join lateral (
-    select h.node_id, h.key, h.kind from aiq.node_keys_api as h
-    where h.key = i.key and not h.soft and h.kind = any ($2)
-    order by h.node_id limit $3
-) as k
+select k.number, k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
+from aiq.nodes_by_key($1, $2, $3) as k
 cross join lateral (
     select m.handle, m.entity_type, m.summary
     from aiq.nodes_ever as m where m.id = k.node_id limit 1
 ) as n
-order by i.number, k.node_id
+order by k.number, k.node_id
 """
 # The same for one key, on the tables themselves: for whoever runs as their owner, whom
 # their policies bind. Each view asks once more who the caller is, and to ask takes
@@ -94,17 +70,7 @@ cross join lateral (
 ) as n
 order by k.node_id
 """
-SOFT_NAMES = """
-select i.number, n.id as node_id, n.soft_key as key
-from unnest($1) with ordinality as i (key, number)
-cross join lateral (
-    select id, soft_key from aiq.nodes_api where soft_name = i.key
-    union
-    select id, soft_key from aiq.nodes_api where soft_key = i.key
-    order by soft_key, id limit $2
-) as n
-order by i.number, n.soft_key, n.id
-"""
+SOFT_NAMES = "select number, node_id, key from aiq.nodes_by_soft_name($1, true, $2)"
 FUZZY_KEYS = """
 select r.name_number as number, r.node_id, r.key, r.similarity::float8 as similarity
 from (
@@ -378,7 +344,7 @@ names as materialized (
 ),
 alike as materialized (
     select n.key as name, s.node_id, s.key, s.similarity
-    from aiq.similar_keys((select array_agg(key order by name_number) from names), $2) as s
+    from aiq.similar_keys(array(select key from names order by name_number), $2) as s
     join names as n using (name_number)
     where s.key <> n.key
 ),

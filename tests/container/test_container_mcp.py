@@ -15,11 +15,8 @@ from testcontainers.core.network import Network
 
 from tests.container.conftest import ROOT, Prepared, ServerContainer
 from tests.mcp import serving
-from tests.mcp.conftest import DRAFT, prepare
 
 COMPOSE = yaml.safe_load((ROOT / "docker/compose.yml").read_text())["services"]
-# As long as the draft is there, the image has no functions for the sample to be loaded with.
-SAMPLE = "none" if DRAFT.exists() else "all"
 
 
 def environment(service: str) -> dict[str, str]:
@@ -49,14 +46,10 @@ def mcp_image(engine) -> str:
 @pytest.mark.slow
 def test_an_agent_connects_with_the_token_that_the_container_prints(image, mcp_image):
     settings = environment("postgres")
-    assert settings["GRAPHALGO_SAMPLE"] == "all"
-    settings["GRAPHALGO_SAMPLE"] = SAMPLE
     with Network() as network, ServerContainer(image(17), ready=False, **settings) as database:
         database.get_wrapped_container().reload()
         network.connect(database.get_wrapped_container().id, ["postgres"])
         Prepared().wait_until_ready(database)
-        if SAMPLE == "none":
-            prepare(database.dsn())
         server = ServerContainer(mcp_image, ready=False, **environment("mcp"))
         server.ports = {}
         server.with_exposed_ports(8765).with_network(network)

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
+from graphalgo.engine.errors import NotFound
 from graphalgo.stores.client import ClientStore
 from tests.support import harbour
 from tests.support.engine import Bound
@@ -79,13 +80,10 @@ def become(connection, tenant, role="authenticated"):
     connection.execute(f"set local role {role}")
 
 
-def answers(connection, stores="both"):
+def answers(connection):
     """Every question's rows, from inside the server and over the connection."""
-    asked = [ServerFunctions(connection)]
-    if stores == "both":
-        asked.append(Bound(ClientStore(connection)))
     found = []
-    for algorithms in asked:
+    for algorithms in (ServerFunctions(connection), Bound(ClientStore(connection))):
         for name, arguments in QUESTIONS:
             try:
                 with connection.transaction():
@@ -148,7 +146,7 @@ class TestHijack:
         connection.execute("create type pg_temp.jsonb as enum ('evil')")
         connection.execute("create domain pg_temp.uuid as text check (value = 'evil')")
         connection.execute("set local search_path = pg_temp, pg_catalog, aiq")
-        assert answers(connection, "server") == before[: len(QUESTIONS)]
+        assert answers(connection) == before
         after = [connection.execute(f"table aiq.{view}").fetchall() for view in VIEWS]
         assert after == views
 
@@ -159,7 +157,7 @@ class TestHijack:
         with psycopg.connect(judged_dsn, autocommit=True) as connection:
             connection.execute("set percolate.link_judge = 'aiq.stored_link_judge'")
             harbour.speak_as(connection, harbour.claims_of(tenant))
-            expected = answers(connection, "server")
+            expected = answers(connection)
         with (
             psycopg.connect(judged_dsn, autocommit=True) as connection,
             connection.transaction(force_rollback=True),
@@ -171,9 +169,9 @@ class TestHijack:
             for table in TABLES:
                 connection.execute(f"create table evil.{table} (id bigint, key text, name text)")
             if when == "after it":
-                assert answers(connection, "server") == expected
+                assert answers(connection) == expected
             connection.execute("set local search_path = evil, pg_catalog, public")
-            assert answers(connection, "server") == expected
+            assert answers(connection) == expected
 
     def test_nor_is_it_by_the_store_over_a_connection(self, judged_dsn):
         """Outside a transaction of the caller's, the store's own pins the path."""
@@ -199,6 +197,67 @@ class TestHijack:
                 connection.execute("reset role")
                 connection.execute("drop schema evil cascade")
             assert found == expected
+
+
+SHOW = """
+select current_setting('search_path'), current_setting('plan_cache_mode'), current_setting('jit')
+"""
+
+
+class TestCallersTransaction:
+    """What the store over a connection sets in a transaction of its caller's is put back."""
+
+    @pytest.mark.parametrize("path", ["harbour, public", "''", '"Ö x", "$user", pg_temp'])
+    @pytest.mark.parametrize("local", ["", "local"])
+    def test_the_settings_are_put_back(self, judged_dsn, path, local):
+        with psycopg.connect(judged_dsn) as connection:
+            connection.execute(f"set {local} search_path = {path}")
+            connection.execute(f"set {local} plan_cache_mode = force_custom_plan")
+            before = connection.execute(SHOW).fetchone()
+            store = Bound(ClientStore(connection))
+            for _ in range(2):
+                assert store.lookup(["Rotterdam"])
+                assert connection.execute(SHOW).fetchone() == before
+            with pytest.raises(NotFound):
+                store.walk("nobody at all")
+            assert connection.execute(SHOW).fetchone() == before
+            connection.commit()
+            kept = connection.execute(SHOW).fetchone()
+            assert (kept == before) is (local == "")
+
+    def test_they_are_after_a_statement_that_fails_and_is_rolled_back(self, judged_dsn):
+        with psycopg.connect(judged_dsn) as connection:
+            connection.execute("set local search_path = harbour")
+            before = connection.execute(SHOW).fetchone()
+            with pytest.raises(psycopg.Error) as caught, connection.transaction():
+                connection.execute("set local request.jwt.claims = '{'")
+                Bound(ClientStore(connection)).walk("Rotterdam")
+            assert caught.value.sqlstate == "22023"
+            assert connection.execute(SHOW).fetchone() == before
+            assert Bound(ClientStore(connection)).lookup(["Rotterdam"])
+
+    def test_a_failed_transaction_says_so(self, judged_dsn):
+        with psycopg.connect(judged_dsn) as connection:
+            with pytest.raises(psycopg.Error):
+                connection.execute("select 1 / 0")
+            with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+                Bound(ClientStore(connection)).walk("Rotterdam")
+
+    def test_a_judge_is_found_by_its_own_name_alone(self, connection):
+        """The caller's path is not the judge's, in the server or outside it."""
+        connection.execute("create schema evil; grant usage on schema evil to authenticated")
+        connection.execute(
+            "create function public.path(p_nodes bigint[]) returns table (node_id bigint,"
+            " linked_id bigint, confidence real, reason text) language sql as $$ select n, m.id,"
+            " 1::real, current_setting('search_path') from unnest(p_nodes) as n, aiq.nodes_api as m"
+            " where m.entity_type = 'port' $$"
+        )
+        connection.execute("set local percolate.link_judge = 'public.path'")
+        become(connection, "meridian")
+        connection.execute("set local search_path = evil, public")
+        for algorithms in (ServerFunctions(connection), Bound(ClientStore(connection))):
+            row, *_ = algorithms.iterated_join("NL-2231", "port", links=["judged"])
+            assert row.path[0]["reason"] == "pg_catalog, pg_temp"
 
 
 LEAK = """
@@ -550,3 +609,59 @@ class TestTiming:
         middle = {name: statistics.median(taken) for name, taken in times.items()}
         assert middle["denied handle"] < 1.25 * middle["missing handle"]
         assert middle["denied key"] < 1.25 * middle["missing key"]
+
+    @pytest.mark.parametrize("store", [ServerFunctions, lambda c: Bound(ClientStore(c))])
+    @pytest.mark.parametrize(
+        ("function", "denied", "missing"),
+        [
+            ("walk", "VSL-1", "VSL-8"),
+            ("walk", "soft-{soft}", "soft-999"),
+            ("walk", "Bulk Harmony", "Xyzzyx Qwqwqw"),
+            ("walk", "tug/plugh plover", "tug/xyzzyx qwqwqw"),
+            ("lookup", "9331803", "9331809"),
+            ("lookup", "plugh plover", "xyzzyx qwqwqw"),
+            ("lookup", "Bulk Harmony", "Xyzzyx Qwqwqw"),
+        ],
+    )
+    def test_the_caller_is_asked_for_as_often(self, connection, store, function, denied, missing):
+        """Most of what a denied row could cost more is to find out who asks."""
+        connection.execute(
+            'select aiq.upsert_graph(\'{"nodes": [{"k": "tug", "n": "plugh plover"}]}\','
+            " jsonb_build_object('org', (select id from rbac.orgs where slug = 'meridian')))"
+        )
+        soft = connection.execute("select max(id) from aiq.nodes").fetchone()[0]
+        asked = [text.format(soft=soft) for text in (denied, missing)]
+        assert self.answered(connection, store, function, asked[0], "meridian") is not None
+        connection.execute("set local track_functions = 'all'")
+        counts = []
+        for text in (*asked, *asked):
+            before = self.asked_for(connection)
+            assert self.answered(connection, store, function, text, "kestrel") is None
+            counts.append(self.asked_for(connection) - before)
+        assert counts[0] > 0
+        assert counts[2] == counts[3]
+
+    @staticmethod
+    def answered(connection, store, function, text, tenant):
+        become(connection, tenant)
+        fuzzy = {"fuzzy": True} if function == "lookup" else {}
+        try:
+            with connection.transaction():
+                asked = [text] if function == "lookup" else text
+                rows = getattr(store(connection), function)(asked, **fuzzy)
+        except NotFound:
+            return None
+        except psycopg.Error as error:
+            assert error.sqlstate == "P0002"
+            return None
+        finally:
+            connection.execute("reset role")
+        return None if function == "lookup" and not rows else rows
+
+    @staticmethod
+    def asked_for(connection):
+        """How often the policies have asked for the caller's audiences in this transaction."""
+        row = connection.execute(
+            "select pg_stat_get_xact_function_calls('rbac.caller_audiences()'::regprocedure)"
+        ).fetchone()
+        return row[0] or 0

@@ -102,6 +102,20 @@ def test_a_statement_timeout_stops_it(connection, name, milliseconds):
     check_still_good(connection)
 
 
+@pytest.mark.parametrize("milliseconds", [50, 150])
+def test_a_statement_timeout_stops_a_query(connection, milliseconds):
+    text = f'GRAPH "T-1" DEPTH 5 LIMIT {2**31 - 1}'
+    connection.execute(f"set statement_timeout = {milliseconds}")
+    started = time.perf_counter()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        connection.execute("select aiq.query(%s)", [text])
+    assert time.perf_counter() - started - milliseconds / 1000 < GRACE
+    check_still_good(connection)
+    rows = connection.execute("select aiq.query(%s) -> 'rows'", [text]).fetchone()[0]
+    assert len(rows) == HUB_DEGREE - 1
+    assert rows == sorted(rows, key=lambda row: (row["depth"], -row["weight"], row["path"]))
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_cancellation_stops_it(hub_dsn, connection, name):
     pid = connection.info.backend_pid

@@ -529,3 +529,164 @@ def test_problems_of_link_tables_come_with_their_remedies(db):
     assert [row[1] for row in found] == ["the table is no longer there"]
     db.execute(found[0][2])
     assert db.execute(find).fetchall() == []
+
+
+# What others say of the same edge
+
+
+def asserted(db):
+    return dict(db.execute("select memory, weight from aiq.edge_assertions").fetchall())
+
+
+def held(db):
+    return db.execute(
+        "select round(weight::numeric, 2)::float8, valid_from::date::text, valid_to is null"
+        " from aiq.edges order by id"
+    ).fetchall()
+
+
+def say(db, weight, start="2020-01-01", memory="doc"):
+    context = f'"valid_from": "{start}"' + (f', "memory": "{memory}"' if memory else "")
+    db.execute(
+        "select aiq.upsert_graph("
+        '\'{"nodes": [{"k": "vessel", "n": "Dawn"}, {"k": "operator", "n": "Meridian"}],'
+        f' "edges": [{{"s": 0, "t": 1, "r": "operated_by", "w": {weight}}}]}}\','
+        f" '{{{context}}}')"
+    )
+
+
+CHARTER = (
+    "insert into harbour.charters (vessel_id, operator_id, share, since) values (1, 1, %s, %s)"
+)
+
+
+def test_an_edge_that_a_memory_still_asserts_stays_when_its_row_goes(db):
+    db.execute(BY_JUNCTION + ", 'share', 'since')")
+    db.execute(CHARTER, [0.9, "2021-01-01"])
+    say(db, 0.5, "2022-01-01")
+    assert held(db) == [(0.9, "2021-01-01", True)]
+    db.execute("delete from harbour.charters")
+    assert held(db) == [(0.5, "2021-01-01", True)]
+    assert asserted(db) == {"doc": 0.5}
+    db.execute("select aiq.close_edge(p_memory => 'doc', p_relation => 'operated_by')")
+    assert operated(db) == set()
+
+
+def test_an_edge_that_a_memory_began_stays_when_its_row_goes(db):
+    db.execute(BY_JUNCTION + ", 'share', 'since')")
+    say(db, 0.5, "2019-01-01")
+    db.execute(CHARTER, [0.9, "2021-01-01"])
+    assert held(db) == [(0.9, "2019-01-01", True)]
+    db.execute("update harbour.charters set share = 0.7")
+    assert held(db) == [(pytest.approx(0.7), "2019-01-01", True)]
+    db.execute("update harbour.charters set share = 0.1, since = '2018-01-01'")
+    assert held(db) == [(0.5, "2018-01-01", True)]
+    db.execute("truncate harbour.charters")
+    assert held(db) == [(0.5, "2018-01-01", True)]
+    assert asserted(db) == {"doc": 0.5}
+
+
+def test_a_weight_is_lowered_no_further_than_a_memory_asserts_it(db):
+    db.execute(BY_JUNCTION + ", 'share', 'since')")
+    db.execute(CHARTER, [0.9, "2021-01-01"])
+    say(db, 0.5, "2020-01-01")
+    db.execute("update harbour.charters set share = 0.2, since = '2023-01-01'")
+    assert held(db) == [(0.5, "2020-01-01", True)]
+    db.execute("update harbour.charters set share = 0.8")
+    assert held(db) == [(pytest.approx(0.8), "2020-01-01", True)]
+
+
+def test_an_edge_stated_without_a_memory_stays(db):
+    db.execute(BY_JUNCTION + ", 'share', 'since')")
+    say(db, 0.5, "2020-01-01", memory=None)
+    db.execute(CHARTER, [0.4, "2021-01-01"])
+    db.execute("delete from harbour.charters")
+    assert held(db) == [(0.5, "2020-01-01", True)]
+
+
+def test_the_weight_of_the_row_that_goes_goes_with_it(db):
+    db.execute(BY_JUNCTION + ", 'share')")
+    db.execute(
+        "insert into harbour.charters (vessel_id, operator_id, share, line)"
+        " values (1, 1, 0.9, 1), (1, 1, 0.25, 2)"
+    )
+    db.execute("delete from harbour.charters where line = 1")
+    assert db.execute("select weight from aiq.edges").fetchall() == [(0.25,)]
+    assert asserted(db) == {"table harbour.charters": 0.25}
+
+
+def test_a_renamed_table_withdraws_what_it_said_under_its_former_name(db):
+    db.execute(BY_JUNCTION + ")")
+    db.execute("insert into harbour.charters (vessel_id, operator_id) values (1, 1)")
+    db.execute("alter table harbour.charters rename to hires")
+    db.execute(BY_JUNCTION.replace("charters", "hires") + ")")
+    assert asserted(db) == {"table harbour.hires": 1}
+    db.execute("delete from harbour.hires")
+    assert operated(db) == set()
+
+
+@pytest.mark.parametrize("reader", ["table", "graph"])
+def test_a_period_closed_where_it_began_moves_no_start(db, reader):
+    db.execute(BY_JUNCTION + ", 'share', 'since')")
+    db.execute(CHARTER, [0.5, "2100-01-01"])
+    db.execute("delete from harbour.charters")
+    assert db.execute("select valid_from = valid_to from aiq.edges").fetchall() == [(True,)]
+    if reader == "table":
+        db.execute(CHARTER, [0.5, "2020-01-01"])
+    else:
+        say(db, 0.5, "2020-01-01")
+    assert held(db)[1:] == [(0.5, "2020-01-01", True)]
+
+
+# Starts
+
+
+def test_a_start_in_infinity_is_refused_and_one_for_ever_is_not(db):
+    db.execute("insert into harbour.charters values (1, 1, 1, 'infinity')")
+    refused(
+        db,
+        BY_JUNCTION + ", null, 'since')",
+        "22023",
+        "the row (1,1,1) of harbour.charters",
+        "the start is infinity, but must be a date or a time",
+    )
+    db.execute("update harbour.charters set since = '-infinity'")
+    db.execute(BY_JUNCTION + ", null, 'since')")
+    assert operated(db) == {("1", "1")}
+    refused(
+        db,
+        "update harbour.charters set since = 'infinity'",
+        "22023",
+        "the row (1,1,1) of harbour.charters",
+        "the start is infinity",
+    )
+    refused(db, "insert into harbour.charters values (2, 1, 1, 'infinity')", "22023", "infinity")
+    db.execute("delete from harbour.charters")
+    db.execute("insert into harbour.charters values (1, 1, 1, '2020-01-01')")
+    assert operated(db) == {("1", "1")}
+
+
+# A primary key that loses a column
+
+
+def test_a_link_table_without_its_primary_key_says_so(db):
+    db.execute(BY_JUNCTION + ")")
+    db.execute("insert into harbour.charters (vessel_id, operator_id) values (1, 1)")
+    db.execute("alter table harbour.charters drop column line")
+    error = refused(
+        db,
+        "insert into harbour.charters (vessel_id, operator_id) values (2, 1)",
+        "55000",
+        'harbour.charters is read as edges "operated_by"',
+        "has no column line any more",
+    )
+    assert "aiq.unregister_link_table" in error.diag.message_hint
+    db.execute("alter table harbour.charters add primary key (vessel_id, operator_id)")
+    found = db.execute("select problem, remedy from aiq.registration_problems()").fetchall()
+    assert [row[0] for row in found] == [
+        "its primary key was (vessel_id, operator_id, line), but it has no column line any more"
+    ]
+    db.execute(found[0][1])
+    db.execute("insert into harbour.charters (vessel_id, operator_id) values (2, 1)")
+    assert operated(db) == {("1", "1"), ("2", "1")}
+    assert db.execute("select count(*) from aiq.registration_problems()").fetchone() == (0,)

@@ -19,7 +19,7 @@ from graphalgo.stores.client import ClientStore
 from graphalgo.stores.memory import MemoryStore
 
 KINDS = ("types", "relations", "nodes", "keys", "edges")
-TABLES = ("entity_types", "relations", "nodes", "node_keys", "edges")
+TABLES = ("entity_types", "relations", "nodes", "node_keys", "edges", "edge_assertions")
 ORG_A = "d0000000-0000-0000-0000-00000000000a"
 ORG_B = "d0000000-0000-0000-0000-00000000000b"
 USER = "e0000000-0000-0000-0000-00000000000a"
@@ -302,6 +302,66 @@ def test_a_closed_edge_that_is_loaded_again_begins_anew_at_its_end(connection, l
     ]
 
 
+ASSERTED = """
+select e.valid_from::date::text, e.valid_to::date::text, a.memory, a.stated_from::date::text,
+    a.weight
+from aiq.edge_assertions as a join aiq.edges as e on e.id = a.edge_id
+order by 1, 2, 3
+"""
+
+
+def test_each_memory_that_states_an_edge_is_recorded_and_may_close_it(connection, load_texts):
+    stated = (
+        "src,relation,dst,weight,valid_from,valid_to,memory\n"
+        "s1,run_by,f1,0.5,2024-01-01,2024-02-01,log\n"
+        "s1,run_by,f1,0.25,2024-01-01,2024-02-01,log\n"
+        "s1,run_by,f1,0.75,2024-01-01,2024-02-01,press\n"
+        "s1,run_by,f1,0.5,2024-04-01,,log\n"
+        "s1,run_by,f1,0.25,2024-03-01,,log\n"
+        "s1,run_by,f1,1,2024-05-01,,press\n"
+        "s2,run_by,f1,1,2024-06-01,,\n"
+    )
+    load_texts(FLEET | {"edges": stated})
+    expected = [
+        ("2024-01-01", "2024-02-01", "log", "2024-01-01", 0.5),
+        ("2024-01-01", "2024-02-01", "press", "2024-01-01", 0.75),
+        ("2024-03-01", None, "log", "2024-03-01", 0.5),
+        ("2024-03-01", None, "press", "2024-05-01", 1.0),
+    ]
+    assert connection.execute(ASSERTED).fetchall() == expected
+    before = everything(connection)
+    load_texts({"edges": stated})
+    assert everything(connection) == before
+    more = "src,relation,dst,weight,valid_from,memory\ns1,run_by,f1,0.75,2024-04-01,log\n"
+    load_texts({"edges": more})
+    assert connection.execute(ASSERTED).fetchall()[2] == (*expected[2][:4], 0.75)
+    with connection.transaction():
+        connection.execute("set local role aiq_worker")
+        # "press", whose name is not on the edge itself.
+        connection.execute("select aiq.close_edge(p_memory => 'press', p_relation => 'run_by')")
+    assert connection.execute(
+        "select closed_by, memory from aiq.edges where closed_by is not null"
+    ).fetchall() == [("press", "log")]
+
+
+def test_a_memory_is_recorded_for_the_edge_of_its_own_scope(connection, load_texts):
+    load_texts(
+        FLEET
+        | {
+            "edges": "src,relation,dst,weight,memory,org_id,visibility,owner_id\n"
+            f"s1,run_by,f1,1,a,{ORG_A},org,\ns1,run_by,f1,1,b,{ORG_B},org,\n"
+            f"s1,run_by,f1,1,c,,private,{USER}\ns1,run_by,f1,1,d,,,\n"
+        }
+    )
+    assert connection.execute(
+        "select a.memory, e.memory, e.org_id::text, e.owner_id::text from aiq.edge_assertions as a"
+        " join aiq.edges as e on e.id = a.edge_id order by 1"
+    ).fetchall() == [
+        ("a", "a", ORG_A, None), ("b", "b", ORG_B, None), ("c", "c", None, USER),
+        ("d", "d", None, None),
+    ]  # fmt: skip
+
+
 def test_spellings_of_one_key_become_one_key_of_the_best_kind(connection, load_texts):
     load_texts(FLEET | {"keys": "ref,key,kind\ns1,DAWN,alias\ns1, dawn ,canonical\n"})
     assert connection.execute("select key, kind from aiq.node_keys").fetchall() == [
@@ -575,6 +635,15 @@ def test_a_callers_transaction_survives_a_refused_load(connection, tmp_path):
         with pytest.raises(LoadError):
             load(connection, LoadFiles(types=path))
     assert connection.execute("select name from aiq.entity_types").fetchall() == [("pier",)]
+
+
+def test_a_callers_settings_are_put_back(connection, load_texts):
+    show = "select current_setting('search_path'), current_setting('client_min_messages')"
+    with connection.transaction():
+        connection.execute("set local search_path = elsewhere; set local client_min_messages = log")
+        before = connection.execute(show).fetchone()
+        load_texts(FLEET)
+        assert connection.execute(show).fetchone() == before
 
 
 def test_memory_does_not_grow_with_the_file(connection, load_texts, tmp_path):

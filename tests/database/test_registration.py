@@ -1005,3 +1005,91 @@ def test_installing_again_keeps_registrations(vessels, installed):
     vessels.execute("insert into harbour.vessels (id, name) values (1, 'a')")
     assert active(vessels) == {"1": {"a"}}
     assert problems(vessels) == []
+
+
+# Handle numbers
+
+
+def test_rows_may_exchange_their_handle_numbers(vessels):
+    vessels.execute(REGISTER + "'name', p_number_expr => 'number')")
+    vessels.execute(
+        "insert into harbour.vessels (id, name, number)"
+        " values (1, 'a', 7), (2, 'b', 8), (3, 'c', 9)"
+    )
+    before = ids(vessels)
+    vessels.execute(
+        "update harbour.vessels set number = case id when 1 then 8 when 2 then 7 end where id < 3"
+    )
+    handles = "select source_pk, handle from aiq.nodes_api order by 1"
+    assert vessels.execute(handles).fetchall() == [("1", "VSL-8"), ("2", "VSL-7"), ("3", "VSL-9")]
+    vessels.execute("update harbour.vessels set number = number + 1")
+    assert vessels.execute(handles).fetchall() == [("1", "VSL-9"), ("2", "VSL-8"), ("3", "VSL-10")]
+    assert ids(vessels) == before
+    vessels.execute("select aiq.bulk('harbour.vessels', true)")
+    vessels.execute("update harbour.vessels set number = 18 - number + 1")
+    vessels.execute("select aiq.bulk('harbour.vessels', false)")
+    assert vessels.execute(handles).fetchall() == [("1", "VSL-10"), ("2", "VSL-11"), ("3", "VSL-9")]
+    assert ids(vessels) == before
+
+
+def test_rows_of_one_handle_number_are_refused_by_name(vessels):
+    vessels.execute("insert into harbour.vessels (id, name) values (1, 'a'), (2, 'b')")
+    words = ("the row 2 of harbour.vessels", "handle number 1 is also that of the row 1")
+    refused(vessels, REGISTER + "'name', p_number_expr => '1')", "22023", *words)
+    vessels.execute("delete from harbour.vessels")
+    vessels.execute(REGISTER + "'name', p_number_expr => '1')")
+    insert = "insert into harbour.vessels (id, name) values (1, 'a'), (2, 'b')"
+    refused(vessels, insert, "22023", *words)
+    vessels.execute("insert into harbour.vessels (id, name) values (1, 'a')")
+    refused(
+        vessels,
+        "insert into harbour.vessels (id, name) values (2, 'b')",
+        "22023",
+        "the row 2 of harbour.vessels",
+        "handle number 1 is another node's, that of the row 1 of harbour.vessels",
+    )
+
+
+# A primary key that is lost
+
+
+def test_a_primary_key_column_that_is_gone_is_named_with_a_remedy(vessels):
+    vessels.execute("insert into harbour.vessels (id, name, imo) values (1, 'a', '93')")
+    vessels.execute(REGISTER + "'name', p_alias_exprs => array['id'])")
+    vessels.execute("alter table harbour.vessels drop column id")
+    for statement in (
+        "insert into harbour.vessels (name) values ('b')",
+        "update harbour.vessels set name = 'c'",
+        "delete from harbour.vessels",
+        "truncate harbour.vessels",
+    ):
+        error = refused(
+            vessels,
+            statement,
+            "55000",
+            'harbour.vessels is read as nodes of type "vessel" by its primary key (id)',
+            "has no column id any more",
+        )
+        assert "aiq.unregister_entity_table" in error.diag.message_hint
+    found = problems(vessels)
+    assert len(found) == 1
+    assert "it has no column id any more" in found[0][0]
+    vessels.execute(found[0][1])
+    assert problems(vessels) == []
+    vessels.execute("insert into harbour.vessels (name) values ('b')")
+
+
+def test_a_primary_key_that_is_dropped_or_another_one_is_mended(vessels):
+    vessels.execute("insert into harbour.vessels (id, name, imo) values (1, 'a', '93')")
+    vessels.execute(REGISTER + "'name')")
+    vessels.execute("alter table harbour.vessels drop constraint vessels_pkey")
+    found = problems(vessels)
+    assert [row[0] for row in found] == ["its primary key is gone"]
+    vessels.execute(found[0][1])
+    assert problems(vessels) == []
+    vessels.execute("alter table harbour.vessels drop column id, add primary key (imo)")
+    found = problems(vessels)
+    assert len(found) == 1
+    vessels.execute(found[0][1])
+    assert problems(vessels) == []
+    assert active(vessels) == {"93": {"a"}}

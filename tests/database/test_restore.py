@@ -26,10 +26,12 @@ from tests.support.roles import ALL_ROLES
 SCHEMAS = (*OURS, "harbour", "yard")
 VIEWS = ("nodes_api", "nodes_ever", "node_keys_api", "edges_current", "edge_periods",
          "link_verdicts_api", "distinct_nodes_api", "edge_assertions_api", "entity_types_api",
-         "relations_api")  # fmt: skip
+         "relations_api", "text_sources_api", "passages", "embedding_models_api", "embeddings",
+         "embedded_models_api")  # fmt: skip
 TABLES = ("nodes", "node_keys", "edges", "edge_assertions", "node_promotions", "distinct_nodes",
           "link_verdicts", "entity_tables", "link_tables", "link_rows", "installed_objects",
-          "meta")  # fmt: skip
+          "meta", "text_sources", "text_chunks", "embedding_models",
+          "chunk_vectors")  # fmt: skip
 
 # Beside the sample: a partitioned table with a table of links, private rows, a load
 # that is paused.
@@ -173,7 +175,8 @@ def restored(
             # The server's own superuser is there already, and so are other tests' roles.
             roles = programs.run("pg_dumpall", "--roles-only", f"--dbname={cluster.dsn}")
             for line in roles.splitlines():
-                if re.match(rf"[A-Z ]+ ROLE ({'|'.join(ALL_ROLES)})\b", line):
+                ours = rf"([A-Z ]+ ROLE|GRANT authenticated TO) ({'|'.join(ALL_ROLES)})\b"
+                if re.match(ours, line):
                     connection.execute(line.encode())
     programs.copy(original, made["restored"], folder / "original.dump")
     programs.copy(tenants_dsn, made["sample"], folder / "sample.dump")

@@ -97,7 +97,8 @@ class TestCatalogue:
             ("obj_description(p.oid, 'pg_proc') is null", "has no comment"),
             ("has_function_privilege('public', p.oid, 'execute')", "is everyone's to execute"),
             (
-                "pg_get_userbyid(p.proowner) not in ('aiq_owner', 'aiq_engine')",
+                "pg_get_userbyid(p.proowner) not in ('aiq_owner', 'aiq_engine')"
+                " and p.oid <> 'aiq.sql_passthrough(text,int)'::regprocedure",
                 "belongs to somebody else",
             ),
             (
@@ -182,7 +183,26 @@ class TestCatalogue:
                 row = connection.execute(
                     "select pg_has_role(%s, %s, 'member')", [role, other]
                 ).fetchone()
-                assert row == (role == other,)
+                expected = role == other or (role, other) == ("aiq_reader", "authenticated")
+                assert row == (expected,), (role, other)
+
+    def test_the_reader_has_nothing_but_what_callers_have(self, connection):
+        """And one function, with the functions that serve it."""
+        owned = functions(connection, "p.proowner = 'aiq_reader'::regrole")
+        assert owned == ["aiq.sql_passthrough(text,integer)"]
+        granted = connection.execute(
+            "select p.proname from pg_proc as p cross join lateral aclexplode(p.proacl) as a"
+            " where a.grantee = 'aiq_reader'::regrole and p.proowner <> a.grantee order by 1"
+        ).fetchall()
+        assert [row[0] for row in granted] == [
+            "cursor_columns", "read_statement", "run_statement", "sql_passthrough_plpython",
+        ]  # fmt: skip
+        others = connection.execute(
+            "select d.classid::regclass::text, d.objid from pg_shdepend as d"
+            " where d.refobjid = 'aiq_reader'::regrole and d.classid <> 'pg_proc'::regclass"
+            " and d.dbid = (select oid from pg_database where datname = current_database())"
+        ).fetchall()
+        assert others == []
 
 
 def registrations(connection):

@@ -153,7 +153,7 @@ def test_a_function_with_a_superusers_rights_is_told_and_installed_again(
     execute(database, f"alter function {function} owner to postgres")
     (finding,) = wrong(database)
     assert finding.message == (
-        f"function {function} belongs to postgres, to neither aiq_owner nor aiq_engine"
+        f"function {function} belongs to postgres, to none of aiq_owner, aiq_engine and aiq_reader"
     )
     install(database)
     assert wrong(database) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -164,6 +165,48 @@ def test_what_an_engine_of_others_was_granted_elsewhere_stays(unregistered: str)
     assert fetch(unregistered, held, "public.own") == [(True,)]
     assert fetch(unregistered, held, "yard.docks") == [(False,)]
     execute(unregistered, "drop owned by aiq_engine")
+
+
+HELD = """
+select has_schema_privilege('aiq_engine', 'yard', 'usage'),
+    has_table_privilege('aiq_engine', 'public.own', 'select'),
+    has_table_privilege('aiq_engine', 'yard.docks', 'select'),
+    has_table_privilege('aiq_engine', 'yard.docks', 'trigger'),
+    has_table_privilege('aiq_engine', 'yard.docks', 'insert')
+"""
+GRANTED = """
+create table public.own (id int);
+grant select on public.own to aiq_engine;
+grant insert on yard.docks to aiq_engine
+"""
+
+
+def test_what_others_granted_an_engine_that_stays_stays_too(
+    registered: str, fresh_database: Callable[[], str]
+) -> None:
+    """Another database uses the role: only what registering granted is taken back."""
+    execute(registered, GRANTED)
+    other = fresh_database()
+    install(other)
+    lines: list[str] = []
+    uninstall(registered, report=lines.append)
+    assert fetch(registered, HELD) == [(True, True, False, False, True)]
+    assert [line for line in lines if line.startswith("took back")] == [
+        f"took back what aiq_engine was granted on table {table}"
+        for table in (
+            '"Odd place"."Ships; all"', 'yard."Dry docks"', "yard.docks", "yard.docks_north"
+        )
+    ]  # fmt: skip
+    execute(registered, "drop owned by aiq_engine")
+    assert uninstall(other).left == []
+
+
+def test_what_others_granted_an_engine_that_owns_something_stays(registered: str) -> None:
+    execute(registered, GRANTED, "create table public.its_own (id int)")
+    execute(registered, "alter table public.its_own owner to aiq_engine")
+    assert uninstall(registered).left == ["role aiq_engine: owner of table public.its_own"]
+    assert fetch(registered, HELD) == [(True, True, False, False, True)]
+    execute(registered, "drop owned by aiq_engine")
 
 
 def test_uninstalling_waits_for_who_writes_a_registered_table(registered: str) -> None:

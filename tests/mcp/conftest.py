@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,8 +13,6 @@ from psycopg.conninfo import make_conninfo
 from graphalgo.install import install
 from graphalgo.loading import load_investigation
 from tests.mcp import serving
-
-DRAFT = Path(__file__).with_name("draft_map.sql")
 
 ORG_A, ORG_B = "d0000000-0000-0000-0000-0000000000a1", "d0000000-0000-0000-0000-0000000000b1"
 ADA, BEN = "e0000000-0000-0000-0000-0000000000a1", "e0000000-0000-0000-0000-0000000000b1"
@@ -34,10 +31,6 @@ class Map:
 def prepare(dsn: str) -> None:
     """Install, and load the sample."""
     install(dsn)
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        row = connection.execute("select to_regproc('aiq.search_entities') is null").fetchone()
-        if row and row[0]:
-            connection.execute(DRAFT.read_bytes())
     load_investigation(dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
         for org in (ORG_A, ORG_B):

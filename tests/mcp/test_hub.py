@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.mcp import serving
-from tests.mcp.conftest import ADA, DRAFT
+from tests.mcp.conftest import ADA
 
 NEIGHBORS = 100_000
 
@@ -47,7 +47,7 @@ def test_a_hop_from_a_hub_answers_25_and_costs_what_25_cost(hub):
     async def measure(url):
         taken: dict[str, list[float]] = {"DSC-1000": [], "DSC-1001": []}
         async with serving.over_http(url, serving.token(ADA)) as client:
-            for _ in range(3 if DRAFT.exists() else 40):
+            for _ in range(40):
                 for handle, times in taken.items():
                     begun = time.perf_counter()
                     answer = await client.call_tool("get_neighbors", {"handle": handle})
@@ -59,5 +59,4 @@ def test_a_hop_from_a_hub_answers_25_and_costs_what_25_cost(hub):
     with serving.http_server(hub.server) as server:
         many, few = anyio.run(measure, server.url)
     print(f"{NEIGHBORS} neighbours {many * 1000:.1f} ms, 25 neighbours {few * 1000:.1f} ms")
-    # The draft counts all of them.
-    assert DRAFT.exists() or many < 2 * few
+    assert many < 2 * few

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker")
+ALL_ROLES = ("aiq_owner", "aiq_engine", "web_anon", "authenticated", "aiq_worker", "aiq_reader")
 
 # Everything in our schemas but what an extension put there.
 RELATIONS = """
@@ -49,9 +49,18 @@ CALLS = {
     "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
     "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
     "stored_link_judge": "select * from aiq.stored_link_judge('{}')",
+    "query": "select aiq.query('LOOKUP \"nobody\"')",
+    "rank_passages": "select * from aiq.rank_passages('notes', 'nobody', 1)",
+    "near_vectors": "select * from aiq.near_vectors("
+    "'notes', 'hand-4d', '{0,0,1,1}', 0.0, 1, false)",
+    "show_passages": "select * from aiq.show_passages('notes', '{1}', 'nobody')",
+    "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
 }
 # And each that reads none.
-HELPERS = {"fold_key", "name_similarity", "refuse", "caller_audiences"}
+HELPERS = {
+    "fold_key", "name_similarity", "parse", "parse_plpython", "refusal_plpython", "refuse",
+    "caller_audiences", "vector_schema",
+}  # fmt: skip
 
 # And each by which a table's owner asks for it to be registered: here, by another.
 REQUESTS = {
@@ -65,6 +74,10 @@ REQUESTS = {
     "unregister_link_table": "select aiq.unregister_link_table("
     "'harbour.competitors', 'competes_with')",
     "rebuild_links": "select aiq.rebuild_links('harbour.competitors')",
+    "register_text_source": "select aiq.register_text_source("
+    "'berths', 'harbour.notes', 'id', 'content')",
+    "unregister_text_source": "select aiq.unregister_text_source('notes')",
+    "rebuild_text": "select aiq.rebuild_text('notes')",
     "request_registration": "select aiq.request_registration("
     """'unregister_entity', 'harbour.ports', '{"entity_type": "port"}')""",
 }

@@ -1,0 +1,1 @@
+return GD.get("graphalgo.claims")

@@ -1,0 +1,264 @@
+"""With pgvector: the same answers as without it, and the approximate search."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from graphalgo.install import check, install, uninstall
+from graphalgo.stores import passages as searching
+from tests.container.conftest import ServerContainer
+from tests.support.catalogue import differences, schema_of
+from tests.support.facts import ORG_A, ORG_B, USER_A, USER_B
+from tests.support.passages import (
+    REGISTER,
+    TABLE,
+    array_text,
+    embedded,
+    empty_tables,
+    put,
+    speaking,
+)
+from tests.support.vectors import DISTANCES, Vectors, oracle, real, scattered
+
+Connection = psycopg.Connection[Any]
+EXTENSION = """
+create schema if not exists "Odd schema";
+create extension if not exists vector schema "Odd schema";
+grant usage on schema "Odd schema" to aiq_owner, aiq_engine;
+"""
+
+
+def _available(connection: Connection) -> bool:
+    row = connection.execute(
+        "select exists (select from pg_available_extensions where name = 'vector')"
+    ).fetchone()
+    return row == (True,)
+
+
+@pytest.fixture(scope="session")
+def vector_dsn(server: ServerContainer) -> str:
+    """A database with graphalgo and, installed after it in a schema of its own, pgvector."""
+    name = "with_vectors"
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        if not _available(connection):
+            pytest.skip("this server has no pgvector")
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    dsn = server.dsn(name)
+    install(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        before = schema_of(dsn)
+        connection.execute(EXTENSION)
+        assert differences(before, schema_of(dsn)).keys() <= {"extensions"}
+    return dsn
+
+
+@pytest.fixture
+def notes(vector_dsn: str) -> Iterator[Connection]:
+    with empty_tables(vector_dsn) as connection:
+        connection.execute(TABLE)
+        connection.execute(REGISTER)
+        yield connection
+
+
+def _model(connection: Connection, dim: int, kind: str) -> None:
+    connection.execute("select aiq.register_embedding_model('small', %s, %s)", [dim, kind])
+
+
+def _write(connection: Connection, vectors: Vectors, org: str | None = None) -> None:
+    with (
+        connection.cursor() as cursor,
+        cursor.copy("copy harbour.notes (id, title, content, org) from stdin") as copy,
+    ):
+        for one in vectors:
+            copy.write_row((one, f"note {one}", "x", org))
+    ids = list(vectors)
+    for start in range(0, len(ids), 5_000):
+        block = ids[start : start + 5_000]
+        put(connection, block, [vectors[one] for one in block])
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_the_nearest_are_the_exactly_nearest(notes: Connection, kind: str) -> None:
+    """Ties and near-ties that single precision cannot tell apart come in the exact order."""
+    vectors, target = scattered(400, 24, seed=7)
+    _model(notes, 24, kind)
+    _write(notes, vectors)
+    for limit in (1, 7, 50, 399, 1000):
+        expected = oracle(kind, vectors, target, limit)
+        with speaking(notes, None) as store:
+            assert store.vector_ranking("notes", "small", target, limit) == expected
+        row = notes.execute(
+            "select aiq.query(%s, %s)",
+            [f'SEMANTIC "x" FROM notes USING "small" LIMIT {limit}', array_text(target)],
+        ).fetchone()
+        assert row is not None
+        assert [(one["id"], one["distance"]) for one in row[0]["rows"]] == expected
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_pgvector_is_asked(notes: Connection, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, target = scattered(50, 8, seed=2)
+    _model(notes, 8, kind)
+    _write(notes, vectors)
+    monkeypatch.setattr(searching, "ALL_VECTORS", "select 1/0")
+    with speaking(notes, None) as store:
+        assert store.vector_ranking("notes", "small", target, 9) == oracle(kind, vectors, target, 9)
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_vectors_of_extreme_lengths_are_ranked_too(notes: Connection, kind: str) -> None:
+    choice = random.Random(3)
+    scales = (1e-42, 1e-30, 1e-20, 1e-11, 1e-9, 1.0, 1e9, 1e11, 1e19, 1e30, 1e38)
+    vectors = {
+        one: [real(scales[one % len(scales)] * choice.uniform(-3, 3)) for _ in range(4)]
+        for one in range(1, 111)
+    }
+    _model(notes, 4, kind)
+    _write(notes, vectors)
+    for scale in scales:
+        target = [real(scale * choice.uniform(-3, 3)) for _ in range(4)]
+        with speaking(notes, None) as store:
+            assert store.vector_ranking("notes", "small", target, 30) == oracle(
+                kind, vectors, target, 30
+            )
+
+
+def test_without_the_schema_s_usage_the_search_goes_without_pgvector(notes: Connection) -> None:
+    vectors, target = scattered(50, 8, seed=2)
+    _model(notes, 8, "l2")
+    _write(notes, vectors)
+    notes.execute('revoke usage on schema "Odd schema" from aiq_engine')
+    try:
+        with speaking(notes, None) as store:
+            assert store.vector_ranking("notes", "small", target, 9) == oracle(
+                "l2", vectors, target, 9
+            )
+    finally:
+        notes.execute('grant usage on schema "Odd schema" to aiq_engine')
+
+
+def _clustered(count: int, width: int, clusters: int) -> dict[int, list[float]]:
+    choice = random.Random(11)
+    centres = [[choice.gauss(0, 1) for _ in range(width)] for _ in range(clusters)]
+    return {
+        one: [real(number + 0.15 * choice.gauss(0, 1)) for number in centres[one % clusters]]
+        for one in range(1, count + 1)
+    }
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_a_small_tenant_gets_all_its_rows_from_the_index(notes: Connection, kind: str) -> None:
+    """The nearest of all are others'; a scan that stops after them would leave none."""
+    vectors = _clustered(6_000, 16, 20)
+    # The caller's are all in the cluster that is farthest from what is asked for.
+    mine = {one: vector for one, vector in vectors.items() if one % 20 == 7 and one <= 1_000}
+    others = {one: vector for one, vector in vectors.items() if one not in mine}
+    _model(notes, 16, kind)
+    _write(notes, others, ORG_B)
+    _write(notes, mine, ORG_A)
+    notes.execute("select aiq.index_embeddings('small')")
+    notes.execute("analyze aiq.chunk_vectors; analyze aiq.text_chunks")
+    target = vectors[3]
+    before = _settings(notes)
+    with speaking(notes, USER_A) as store:
+        found = store.approximate_ranking("notes", "small", target, 10)
+        assert len(found) == 10 and {one for one, _ in found} <= set(mine)
+        exact = oracle(kind, mine, target, 10)
+        assert len({one for one, _ in found} & {one for one, _ in exact}) >= 9
+        # Distances are exact ones, and the order is theirs.
+        assert found == [one for one in oracle(kind, mine, target, 50) if one in found]
+        assert len(store.approximate_ranking("notes", "small", target, 100)) == len(mine)
+    with speaking(notes, USER_B) as store:
+        found = store.approximate_ranking("notes", "small", target, 10)
+        exact = oracle(kind, others, target, 10)
+        assert len({one for one, _ in found} & {one for one, _ in exact}) >= 8
+    with speaking(notes, None) as store:
+        assert store.approximate_ranking("notes", "small", target, 10) == []
+    assert _settings(notes) == before
+
+
+def _settings(connection: Connection) -> list[Any]:
+    return connection.execute(
+        "select name, setting from pg_settings where name ~ '^(hnsw|enable_|aiq)' order by 1"
+    ).fetchall()
+
+
+def test_the_index_is_what_the_approximate_search_reads(notes: Connection) -> None:
+    _model(notes, 8, "cosine")
+    _write(notes, _clustered(3_000, 8, 5))
+    notes.execute("select aiq.index_embeddings('small')")
+    scans = (
+        "select coalesce(sum(idx_scan), 0) from pg_stat_user_indexes where indexrelname ~ 'model_'"
+    )
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as fresh:
+        before = fresh.execute(scans).fetchone()
+        fresh.execute("set aiq.vector_search = 'approximate'")
+        row = fresh.execute(
+            "select aiq.query(%s, %s)",
+            ['SEMANTIC "x" FROM notes USING "small" LIMIT 5', array_text([1] * 8)],
+        ).fetchone()
+        assert row is not None
+        assert row[0]["plan"]["vector_search"] == "approximate"
+        assert len(row[0]["rows"]) == 5
+        fresh.execute("select pg_stat_force_next_flush()")
+        assert fresh.execute(scans).fetchone() != before
+
+
+def test_an_index_is_made_over_dropped_and_kept_in_step(notes: Connection) -> None:
+    vectors = _clustered(300, 8, 5)
+    _model(notes, 8, "l2")
+    notes.execute("select aiq.index_embeddings('small')")
+    _write(notes, vectors)
+    notes.execute("select aiq.index_embeddings('small')")
+    notes.execute("update harbour.notes set content = 'new' where id <= 290")
+    assert len(embedded(notes)) == 10
+    with speaking(notes, None) as store:
+        assert len(store.approximate_ranking("notes", "small", vectors[1], 5)) == 5
+    notes.execute("select aiq.index_embeddings('small', false)")
+    with pytest.raises(psycopg.Error) as caught, speaking(notes, None) as store:
+        store.approximate_ranking("notes", "small", vectors[1], 5)
+    assert caught.value.sqlstate == "55000"
+    assert "aiq.index_embeddings" in str(caught.value.diag.message_hint)
+
+
+def test_a_model_too_wide_for_the_index_is_refused_and_searched_exactly(notes: Connection) -> None:
+    _model(notes, 2_001, "cosine")
+    vectors = {one: [real(one + place / 7) for place in range(2_001)] for one in (1, 2, 3)}
+    _write(notes, vectors)
+    with pytest.raises(psycopg.Error) as caught:
+        notes.execute("select aiq.index_embeddings('small')")
+    assert caught.value.sqlstate == "22023"
+    assert "2001" in str(caught.value) and "2000" in str(caught.value)
+    with speaking(notes, None) as store:
+        assert store.vector_ranking("notes", "small", vectors[2], 2) == oracle(
+            "cosine", vectors, vectors[2], 2
+        )
+
+
+def test_installing_again_and_uninstalling_with_an_index(server: ServerContainer) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        if not _available(connection):
+            pytest.skip("this server has no pgvector")
+        connection.execute("drop database if exists indexed with (force)")
+        connection.execute("create database indexed")
+    dsn = server.dsn("indexed")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create extension vector")
+    install(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select aiq.register_embedding_model('small', 3)")
+        connection.execute("select aiq.index_embeddings('small')")
+    install(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        row = connection.execute("select to_regclass('aiq.chunk_vectors_model_1')").fetchone()
+        assert row is not None and row[0] is not None
+    assert [finding for finding in check(dsn) if finding.name == "indexes" and not finding.ok] == []
+    uninstall(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        assert connection.execute("select to_regnamespace('aiq')").fetchone() == (None,)

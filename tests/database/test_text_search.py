@@ -1,0 +1,265 @@
+"""Search by words and by vectors: the same on every store, and row security inside it."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+
+import psycopg
+import pytest
+
+from graphalgo.engine.errors import UnknownName
+from graphalgo.install import install
+from graphalgo.stores import passages as searching
+from tests.support.facts import ORG_A, ORG_B, USER_A, USER_B
+from tests.support.passages import REGISTER, TABLE, array_text, empty_tables, put, speaking
+from tests.support.vectors import DISTANCES, oracle, real, scattered
+
+WORDS = ["the", "boiler", "feed", "pump", "leaked", "near", "port", "a", "vessel", "repair"]
+
+
+@pytest.fixture(scope="module")
+def installed(make_database):
+    made = make_database()
+    install(made)
+    return made
+
+
+@pytest.fixture
+def notes(installed):
+    with empty_tables(installed) as connection:
+        connection.execute(TABLE)
+        connection.execute(REGISTER)
+        yield connection
+
+
+def write(db, texts, org=None):
+    first = db.execute("select coalesce(max(id), 0) from harbour.notes").fetchone()[0]
+    with db.cursor() as cursor:
+        cursor.executemany(
+            "insert into harbour.notes (id, title, content, org) values (%s, %s, %s, %s)",
+            [(i, f"note {i}", text, org) for i, text in enumerate(texts, first + 1)],
+        )
+
+
+def model(db, name, dim, kind):
+    db.execute("select aiq.register_embedding_model(%s, %s, %s)", [name, dim, kind])
+
+
+# Words
+
+
+def test_passages_are_ranked_as_the_server_ranks_them(notes):
+    choice = random.Random(4)
+    write(notes, [" ".join(choice.choices(WORDS, k=30)) for _ in range(300)])
+    with speaking(notes, None) as store:
+        for words in ("boiler", "feed pump", '"feed pump" or vessel', "boiler -leaked", "ports"):
+            found = store.text_ranking("notes", words, 40)
+            expected = store.connection.execute(
+                "select number, ts_rank(to_tsvector('english', content), q)::float8"
+                " from aiq.passages, websearch_to_tsquery('english', %s) as q"
+                " where to_tsvector('english', content) @@ q"
+                " order by 2 desc, 1 limit 40",
+                [words],
+            ).fetchall()
+            assert found == expected and found
+
+
+def test_ties_go_by_id_numbers_as_numbers_and_texts_by_code_point(notes):
+    write(notes, ["same words"] * 12)
+    notes.execute(
+        "create table harbour.logs (id text primary key, content text);"
+        "insert into harbour.logs select v, 'same words' from"
+        " unnest('{b,a,Z,10,9,é,~,\"ab\"}'::text[]) as v;"
+        "select aiq.register_text_source('logs', 'harbour.logs', 'id', 'content')"
+    )
+    model(notes, "flat", 2, "l2")
+    put(notes, range(1, 13), [[1, 1]] * 12, model="flat")
+    put(
+        notes, ["b", "a", "Z", "10", "9", "é", "~", "ab"], [[1, 1]] * 8, model="flat", source="logs"
+    )
+    with speaking(notes, None) as store:
+        assert [one for one, _ in store.text_ranking("notes", "words", 11)] == list(range(1, 12))
+        texts = [one for one, _ in store.text_ranking("logs", "words", 11)]
+        assert texts == ["10", "9", "Z", "a", "ab", "b", "~", "é"]
+        assert [one for one, _ in store.vector_ranking("logs", "flat", [1.0, 0.0], 11)] == texts
+        assert [one for one, _ in store.vector_ranking("notes", "flat", [1.0, 0.0], 11)] == list(
+            range(1, 12)
+        )
+
+
+@pytest.mark.parametrize("words", ["", "the", "  ", '"', "-", "&|!:*", "or or", "'; drop", "«»"])
+def test_whatever_is_searched_for_is_no_error(notes, words):
+    write(notes, ["the boiler", "drop it"])
+    with speaking(notes, None) as store:
+        found = store.text_ranking("notes", words, 5)
+        assert {one for one, _ in found} <= {1, 2}
+
+
+def test_a_source_has_its_own_reading_of_words(notes):
+    notes.execute(REGISTER.replace("p_title", "p_configuration => 'simple', p_title"))
+    write(notes, ["two vessels", "a vessel"])
+    with speaking(notes, None) as store:
+        assert [one for one, _ in store.text_ranking("notes", "vessel", 5)] == [2]
+        assert [one for one, _ in store.text_ranking("notes", "a", 5)] == [2]
+
+
+def test_snippets_mark_the_words(notes):
+    write(notes, ["Below deck " * 30 + "the boiler leaked again " + "all night " * 30, "short"])
+    with speaking(notes, None) as store:
+        shown = store.passages("notes", [1, 2, 99], "leak")
+        assert set(shown) == {1, 2}
+        assert shown[1][0] == "note 1" and "«leaked»" in shown[1][1] and len(shown[1][1]) < 300
+        assert shown[2] == ("note 2", "short")
+        assert store.passages("notes", [1], None) == {1: ("note 1", None)}
+        assert store.passages("notes", [], "leak") == {}
+
+
+def test_an_unknown_source_or_model_is_refused_naming_the_likeliest(notes):
+    write(notes, ["x"])
+    model(notes, "small", 2, "l2")
+    for call, hint in (
+        ("aiq.rank_passages('note', 'x', 1)", "notes"),
+        ("aiq.near_vectors('note', 'small', '{1,2}', 0, 1, false)", "notes"),
+        ("aiq.near_vectors('notes', 'smal', '{1,2}', 0, 1, false)", "small"),
+    ):
+        with pytest.raises(psycopg.Error) as caught, speaking(notes, USER_A) as store:
+            store.connection.execute(f"select * from {call}")
+        assert caught.value.sqlstate == "42704", call
+        assert caught.value.diag.message_hint == f"Write one of: {hint}"
+    with speaking(notes, USER_A) as store:
+        assert store.passages("note", [1], "x") == {}
+        with pytest.raises(UnknownName):
+            store.vector_ranking("notes", "smal", [1.0, 2.0], 1)
+
+
+# Row security inside
+
+
+def test_a_ranking_is_of_what_the_caller_sees(notes):
+    """The best of another organisation take no place of the caller's."""
+    write(notes, ["boiler " * (40 - i) for i in range(20)], ORG_B)
+    write(notes, ["boiler room " + "and more " * i for i in range(5)], ORG_A)
+    write(notes, ["a boiler for everyone"])
+    with speaking(notes, USER_A) as store:
+        mine = store.text_ranking("notes", "boiler", 6)
+    assert sorted(one for one, _ in mine) == [21, 22, 23, 24, 25, 26]
+    with speaking(notes, USER_B) as store:
+        assert len(store.text_ranking("notes", "boiler", 100)) == 21
+    with speaking(notes, None) as store:
+        assert [one for one, _ in store.text_ranking("notes", "boiler", 6)] == [26]
+
+
+def test_a_hidden_passage_answers_as_one_that_is_not_there(notes):
+    write(notes, ["a secret boiler"], ORG_B)
+    model(notes, "small", 2, "cosine")
+    put(notes, [1], [[1, 2]])
+    with speaking(notes, USER_A) as store:
+        assert store.passages("notes", [1, 2], "secret") == {}
+        assert store.text_ranking("notes", "secret", 5) == []
+        assert store.vector_ranking("notes", "small", [1.0, 2.0], 5) == []
+        assert store.embedded_models("notes") == []
+        for view in ("passages", "embeddings", "embedded_models_api"):
+            row = store.connection.execute(f"select count(*) from aiq.{view}").fetchone()
+            assert row == (0,), view
+
+
+def test_the_candidate_functions_are_closed_to_callers(notes):
+    for call in (
+        "aiq.text_candidates(1, 'x', '{}', 1)",
+        "aiq.vector_candidates(1, 1, 'l2', 'public', '{1}', 0, '{}', 1)",
+        "aiq.approximate_candidates(1, 1, 1, 'l2', 'public', '{1}', '{}', 1)",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), speaking(notes, USER_A) as store:
+            store.connection.execute(f"select {call}")
+
+
+# Vectors
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+@pytest.mark.parametrize("how", ["numpy", "without numpy", "inside the server"])
+def test_the_nearest_are_the_exactly_nearest(notes, kind, how, monkeypatch):
+    vectors, target = scattered(400, 24, seed=7)
+    write(notes, ["x"] * len(vectors))
+    model(notes, "small", 24, kind)
+    put(notes, list(vectors), list(vectors.values()))
+    monkeypatch.setattr(searching, "BLOCK_BYTES", 10_000)
+    if how == "without numpy":
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    for limit in (1, 7, 50, 399, 1000):
+        expected = oracle(kind, vectors, target, limit)
+        if how == "inside the server":
+            row = notes.execute(
+                "select aiq.query(%s, %s)",
+                [f'SEMANTIC "x" FROM notes USING "small" LIMIT {limit}', array_text(target)],
+            ).fetchone()
+            found = [(one["id"], one["distance"]) for one in row[0]["rows"]]
+        else:
+            with speaking(notes, None) as store:
+                found = store.vector_ranking("notes", "small", target, limit)
+        assert found == expected
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_vectors_of_extreme_lengths_are_ranked_too(notes, kind):
+    choice = random.Random(3)
+    scales = (1e-42, 1e-30, 1e-20, 1e-11, 1e-9, 1.0, 1e9, 1e11, 1e19, 1e30, 1e38)
+    vectors = {
+        one: [real(scales[one % len(scales)] * choice.uniform(-3, 3)) for _ in range(4)]
+        for one in range(1, 111)
+    }
+    write(notes, ["x"] * len(vectors))
+    model(notes, "small", 4, kind)
+    put(notes, list(vectors), list(vectors.values()))
+    for scale in scales:
+        target = [real(scale * choice.uniform(-3, 3)) for _ in range(4)]
+        with speaking(notes, None) as store:
+            assert store.vector_ranking("notes", "small", target, 30) == oracle(
+                kind, vectors, target, 30
+            )
+
+
+def test_a_model_of_one_source_says_nothing_of_another(notes):
+    write(notes, ["x", "y"])
+    notes.execute("select aiq.register_text_source('titles', 'harbour.notes', 'id', 'title')")
+    model(notes, "small", 2, "l2")
+    put(notes, [1, 2], [[0, 0], [1, 1]])
+    put(notes, [2], [[5, 5]], source="titles")
+    with speaking(notes, None) as store:
+        assert store.vector_ranking("notes", "small", [0.0, 0.0], 5) == [
+            (1, 0.0),
+            (2, math.sqrt(2)),
+        ]
+        assert store.vector_ranking("titles", "small", [5.0, 5.0], 5) == [(2, 0.0)]
+
+
+# The setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "search"), [("", "exact"), ("exact", "exact"), (" Approximate ", "approximate")]
+)
+def test_vectors_are_searched_as_the_setting_says(notes, setting, search):
+    with speaking(notes, None) as store:
+        store.connection.execute("select set_config('aiq.vector_search', %s, true)", [setting])
+        assert store.vector_search() == search
+
+
+def test_another_setting_is_refused_naming_it(notes):
+    with speaking(notes, None) as store:
+        store.connection.execute("set local aiq.vector_search = 'fast'")
+        with pytest.raises(Exception, match=r'aiq\.vector_search is "fast"') as caught:
+            store.vector_search()
+    assert caught.value.sqlstate == "22023"
+
+
+def test_without_an_index_the_approximate_search_is_refused(notes):
+    write(notes, ["x"])
+    model(notes, "small", 2, "l2")
+    put(notes, [1], [[0, 0]])
+    with pytest.raises(psycopg.Error) as caught, speaking(notes, None) as store:
+        store.approximate_ranking("notes", "small", [0.0, 0.0], 5)
+    assert caught.value.sqlstate == "55000"
+    assert caught.value.diag.message_hint

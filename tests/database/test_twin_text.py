@@ -1,0 +1,85 @@
+"""The store in memory reads, finds and ranks texts as the server does."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from graphalgo.stores.fulltext import STOP_WORDS, Query, Vector, dictionary, lexemes
+
+WORDS = [
+    "boiler", "boilers", "pump", "pumping", "the", "of", "a", "ship", "ships", "shipping",
+    "deficiency", "deficiencies", "galley", "PSC-441", "psc", "441", "-441", "état-major",
+    "feed-pump", "3rd", "b52-x", "12-13", "1.5", "1.2.3", "1e5", "x_y", "don't", "Ünïcode",
+    "foo--bar", "a-b-1", "generously", "unserviceable", "is", "or", "OR", "and", "№5", "e-mail",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join)
+PHRASES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(
+    lambda words: '"' + " ".join(words) + '"'
+)
+OPERANDS = st.one_of(st.sampled_from(WORDS), PHRASES).flatmap(
+    lambda operand: st.sampled_from([operand, operand, operand, f"-{operand}"])
+)
+QUERIES = st.one_of(
+    st.lists(st.one_of(OPERANDS, st.just("or")), max_size=6).map(" ".join),
+    st.text(st.sampled_from('abor "-!&|(): \t'), max_size=15),
+)
+
+SERVER = """
+select
+    array(
+        select u.lexeme || ':' || p
+        from unnest(v.vector) as u, unnest(u.positions) as p
+        order by u.lexeme collate "C", p
+    ),
+    v.vector @@ q.query, ts_rank(v.vector, q.query)::float8
+from to_tsvector(%(configuration)s::regconfig, %(text)s) as v (vector)
+cross join websearch_to_tsquery(%(configuration)s::regconfig, %(words)s) as q (query)
+"""
+
+
+@pytest.fixture(scope="module")
+def connection(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@pytest.mark.parametrize("configuration", ["english", "simple"])
+@given(text=TEXTS, words=QUERIES)
+@example(text="PSC-441 raised; psc-441 again", words="psc-441 or raised")
+@example(text="the boiler of the ship", words='"boiler of the ship" -galley')
+@example(text=" ".join(["boiler pump"] * 150), words="boiler pump")
+@example(text=" ".join(["boiler"] * 300), words="boiler or pump")
+@example(text="boiler " + "x " * 120 + "pump", words="boiler pump")
+@example(text="word " * 17_000 + "boiler pump", words='"boiler pump"')
+def test_texts_are_read_found_and_ranked_as_by_the_server(connection, configuration, text, words):
+    vector, found, rank = connection.execute(
+        SERVER, {"configuration": configuration, "text": text, "words": words}
+    ).fetchone()
+    lexeme = dictionary(configuration)
+    twin = Vector(text, lexeme)
+    assert sorted(
+        f"{word}:{place}" for word, places in twin.positions.items() for place in places
+    ) == sorted(vector)
+    query = Query(words, lexeme)
+    assert query.matches(twin) is found
+    if found:
+        assert query.rank(twin) == rank
+
+
+def test_the_stop_words_are_the_server_s(connection):
+    words = connection.execute(
+        "select array(select w from unnest(%s::text[]) as w"
+        " where ts_lexize('english_stem', w) = '{}')",
+        [[*sorted(STOP_WORDS), "boiler", "us", "shall", "yes"]],
+    ).fetchone()[0]
+    assert set(words) == STOP_WORDS
+
+
+def test_stop_words_leave_a_gap():
+    assert list(lexemes("the port of call", dictionary("english"))) == [("port", 2), ("call", 4)]

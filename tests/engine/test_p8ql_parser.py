@@ -1,0 +1,122 @@
+"""The parser reads as the grammar says, refuses with a sentence and a place, and is total."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given, settings
+
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue
+from graphalgo.p8ql.errors import QuerySyntaxError, QueryValueError
+from graphalgo.p8ql.parser import LONGEST_QUERY, MODES, parse
+from graphalgo.p8ql.spelling import distance, nearest
+from tests.support.queries import PLANS, REFUSED, TEXTS, UNDERSTOOD
+
+
+@pytest.mark.parametrize(("text", "plan"), UNDERSTOOD, ids=[text for text, _ in UNDERSTOOD])
+def test_a_query_is_understood(text, plan):
+    found = parse(text).as_dict()
+    assert found == plan
+    assert list(found) == list(plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "sqlstate", "position", "message", "hint"),
+    REFUSED,
+    ids=[case[0][:40] for case in REFUSED],
+)
+def test_a_query_is_refused_with_a_sentence_and_its_place(text, sqlstate, position, message, hint):
+    with pytest.raises((QuerySyntaxError, QueryValueError)) as caught:
+        parse(text)
+    error = caught.value
+    assert (error.sqlstate, error.position) == (sqlstate, position)
+    assert message in error.message
+    assert error.message.endswith(f" at character {position}")
+    assert error.hint and hint in error.hint
+
+
+@pytest.mark.parametrize("value", [None, 5, b"SCHEMA", ["SCHEMA"]])
+def test_what_is_no_text_is_refused(value):
+    with pytest.raises(InvalidValue, match="must be a text"):
+        parse(value)
+
+
+@settings(max_examples=600, deadline=None)
+@given(TEXTS)
+@example("FUZZY lookup")
+@example("GRAPH \"x\" TYPE ''")
+@example("SCHEMA \ud800")
+def test_any_text_gives_a_plan_or_an_error_with_a_place(text):
+    try:
+        plan = parse(text)
+    except (QuerySyntaxError, QueryValueError) as error:
+        assert 1 <= error.position <= len(text) + 1
+        assert error.sqlstate in ("42601", "22023")
+        assert error.hint
+        # What a caller wrote is shown, but not all of it.
+        assert len(error.message) < 600
+    else:
+        assert parse(plan.to_text()) == plan
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLANS)
+def test_what_is_printed_of_a_plan_parses_back_to_it(plan):
+    assert parse(plan.to_text()) == plan
+    assert parse(plan.to_text()).as_dict() == plan.as_dict()
+
+
+ENORMOUS = {
+    "keys": 'LOOKUP "k"' + ', "k"' * 200_000,
+    "keys that fit": 'LOOKUP "k"' + ',"k"' * 24_000,
+    "one string": 'LOOKUP "' + "x" * 1_000_000 + '"',
+    "one string that fits": 'LOOKUP "' + "x" * 99_000 + '"',
+    "doubled quotes": "LOOKUP '" + "''" * 49_000 + "'",
+    "an open quote": 'LOOKUP "' + '""' * 49_000,
+    "commas": "LOOKUP " + "," * 1_000_000,
+    "commas that fit": 'LOOKUP "x"' + "," * 99_000,
+    "brackets": "LOOKUP " + "([{" * 33_000,
+    "spaces": " " * 99_000 + "LOOKUP" + " " * 900,
+    "a word": "A" * 99_999,
+    "words": "LOOKUP " + "a " * 49_000,
+    "modifiers": 'LOOKUP "x" ' + "LIMIT 1 " * 12_000,
+    "digits": 'LOOKUP "x" LIMIT ' + "1" * 99_000,
+    "signs": 'LOOKUP "x" LIMIT ' + "-" * 99_000,
+    "semicolons": "select 1" + " ;" * 49_000,
+    "sql": "select " + "x" * 1_000_000,
+    "a facet": "SCHEMA " + "p" * 99_000,
+}
+
+
+@pytest.mark.parametrize("text", ENORMOUS.values(), ids=ENORMOUS)
+def test_a_huge_query_is_parsed_or_refused_at_once(text):
+    best = min(_seconds(text) for _ in range(3))
+    assert best < 0.2
+    if len(text) > LONGEST_QUERY:
+        assert best < 0.005, "it is refused unread"
+
+
+def _seconds(text):
+    start = time.perf_counter()
+    try:
+        parse(text)
+    except GraphAlgoError as error:
+        assert len(str(error)) < 2_000
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [("", "", 0), ("a", "", 1), ("lokup", "lookup", 1), ("grpah", "graph", 1), ("ab", "ba", 1),
+     ("search", "schema", 5), ("kitten", "sitting", 3)],
+)  # fmt: skip
+def test_slips_are_counted_and_a_swap_is_one(one, other, slips):
+    assert distance(one, other) == distance(other, one) == slips
+
+
+def test_nothing_is_near_what_is_like_nothing():
+    assert nearest("ZZZZZZ", MODES) is None
+    assert nearest("LOOKUPS" * 10, MODES) is None
+    assert nearest("LOOK", MODES) == "LOOKUP"
+    assert nearest("SCHEM", MODES) == "SCHEMA"
