@@ -147,7 +147,7 @@ SEARCH = MapTool(
     name="search_entities",
     title="Search entities",
     about="Find entities by words: one list, best first, with handle, type, title and a snippet"
-    " in which what matched is marked. Start here; then follow get_neighbors from a hit, and"
+    " in which what matched is marked «so». Start here; then follow get_neighbors from a hit, and"
     " read what you chose at its resource.",
     arguments=(
         Text(name="query", about="What to search for, in words.", required=True,

@@ -41,6 +41,7 @@ def test_the_question_is_answered_by_search_one_hop_and_two_reads(way, shared_ma
             rows = found.structured_content["rows"]
             assert rows[0]["handle"] == SAMPLE["expected"]["search_first"]
             assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+            assert any("«" in row["snippet"] for row in rows)
             assert "words alone" in found.structured_content["note"]
             hop = (
                 await client.call_tool("get_neighbors", {"handle": "DSC-104"})
