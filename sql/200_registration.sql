@@ -55,6 +55,18 @@ comment on column aiq.entity_tables.members is
     'The table, its partitions and its inheritance children, as they were when it was registered';
 comment on column aiq.entity_tables.paused is 'Whether aiq.bulk has paused the triggers';
 
+
+-- How a row is searched, and who else decides about it; see the agent's map.
+alter table aiq.entity_tables
+    add column if not exists title_expr text,
+    add column if not exists body_expr text,
+    add column if not exists configuration regconfig,
+    add column if not exists policy text;
+comment on column aiq.entity_tables.configuration is
+    'The text search configuration of the titles and bodies; null if an earlier version registered the table';
+comment on column aiq.entity_tables.policy is
+    'The function, with its schema, that says which of some nodes the caller may open; null: whoever sees them';
+
 grant select, insert, update, delete on aiq.entity_tables to aiq_engine;
 grant usage on sequence aiq.entity_tables_id_seq to aiq_engine;
 
@@ -756,6 +768,12 @@ begin
         select f.failing, f.message into found_row, cause
         from aiq.entity_fault(p_entity, keys) as f;
     end if;
+    if cause is null and aiq.has_documents(p_entity) then
+        select f.failing, f.message into found_row, cause
+        from aiq.failing_row(
+            aiq.document_projection(p_entity, aiq.some_rows(p_entity.source, p_entity.key_columns)), keys
+        ) as f;
+    end if;
     raise exception using
         errcode = '22023',
         message = format(
@@ -955,6 +973,9 @@ begin
                     end if;
                 end if;
                 execute aiq.entity_statement(entity, touched) into report;
+                if aiq.has_documents(entity) then
+                    execute aiq.document_statement(entity, touched);
+                end if;
                 read := true;
                 perform aiq.settle_arrivals(entity.entity_type, entity.source_table, report.arrived);
                 perform set_config('lock_timeout', lock_timeout, true);
@@ -1456,6 +1477,11 @@ begin
                 execute aiq.entity_parting(p_entity, null);
             end if;
             execute aiq.entity_statement(p_entity, null) into report;
+            if aiq.has_documents(p_entity) then
+                execute aiq.document_statement(p_entity, null);
+            else
+                delete from aiq.entity_documents as d where d.registration_id = p_entity.id;
+            end if;
             exit;
         exception when others then
             get stacked diagnostics code = returned_sqlstate, hit = constraint_name,
@@ -1509,11 +1535,18 @@ begin
             ('p_summary_expr', entity.summary_expr, 'text'), ('p_org_expr', entity.org_expr, 'uuid'),
             ('p_include_where', entity.include_where, 'boolean'),
             ('p_visibility_expr', entity.visibility_expr, 'text'),
-            ('p_owner_expr', entity.owner_expr, 'uuid'), ('p_number_expr', entity.number_expr, 'bigint')
+            ('p_owner_expr', entity.owner_expr, 'uuid'), ('p_number_expr', entity.number_expr, 'bigint'),
+            ('p_title_expr', entity.title_expr, 'text'), ('p_body_expr', entity.body_expr, 'text')
         ) as t (parameter, expression, type)
     loop
         perform aiq.expression_type(p_source, entity.row_name, item.parameter, item.expression, item.type);
     end loop;
+    if entity.configuration is null then
+        raise exception using
+            errcode = '22023', message = 'p_configuration is null, but must be a text search configuration',
+            hint = 'Write one of pg_ts_config, such as ''english'' or ''simple''.';
+    end if;
+    entity.policy := aiq.registered_policy(entity.policy);
     entity.key_groups := aiq.key_groups(entity);
     entity.paused := false;
     entity.registered_by := p_requested_by;
@@ -1946,7 +1979,9 @@ create or replace function aiq.register_entity_table(
     p_org_expr text default null, p_include_where text default null,
     p_canonical_exprs text[] default '{}', p_short_exprs text[] default '{}',
     p_alias_exprs text[] default '{}', p_code_exprs text[] default '{}',
-    p_visibility_expr text default null, p_owner_expr text default null, p_number_expr text default null
+    p_visibility_expr text default null, p_owner_expr text default null, p_number_expr text default null,
+    p_title_expr text default null, p_body_expr text default null,
+    p_configuration regconfig default 'pg_catalog.english', p_policy text default null
 ) returns table (
     source_table text, nodes_inserted bigint, nodes_updated bigint, nodes_retired bigint,
     keys_written bigint, keys_removed bigint
@@ -1970,7 +2005,9 @@ begin
             'org_expr', p_org_expr, 'include_where', p_include_where,
             'canonical_exprs', p_canonical_exprs, 'short_exprs', p_short_exprs,
             'alias_exprs', p_alias_exprs, 'code_exprs', p_code_exprs,
-            'visibility_expr', p_visibility_expr, 'owner_expr', p_owner_expr, 'number_expr', p_number_expr
+            'visibility_expr', p_visibility_expr, 'owner_expr', p_owner_expr, 'number_expr', p_number_expr,
+            'title_expr', p_title_expr, 'body_expr', p_body_expr,
+            'configuration', p_configuration::text, 'policy', p_policy
         )
     )) as r (
         source_table text, inserted bigint, updated bigint, retired bigint, added bigint, removed bigint
@@ -1978,14 +2015,17 @@ begin
 end
 $$;
 alter function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) owner to aiq_owner;
 comment on function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) is
-    'Reads a table as nodes of an entity type and keeps them in step with it. Every expression is SQL over the table''s columns, with names outside pg_catalog qualified, and runs with the rights of aiq_engine: p_key_expr and p_canonical_exprs give canonical keys, p_short_exprs short ones, p_alias_exprs aliases (an array gives several keys; null and empty give none), p_code_exprs repeats those of them that give codes or numbers; p_org_expr, p_visibility_expr (org by default) and p_owner_expr the scope; p_include_where which rows are nodes; p_number_expr the numbers of the handles. Registering again replaces the whole registration. The table''s owner or a superuser may, and once a role is granted select and insert on aiq.registration_requests. Returns what was written';
+    'Reads a table as nodes of an entity type and keeps them in step with it. Every expression is SQL over the table''s columns, with names outside pg_catalog qualified, and runs with the rights of aiq_engine: p_key_expr and p_canonical_exprs give canonical keys, p_short_exprs short ones, p_alias_exprs aliases (an array gives several keys; null and empty give none), p_code_exprs repeats those of them that give codes or numbers; p_org_expr, p_visibility_expr (org by default) and p_owner_expr the scope; p_include_where which rows are nodes; p_number_expr the numbers of the handles. p_title_expr (the summary by default) and p_body_expr make the entity searchable by aiq.search_entities with the text search configuration p_configuration; with neither it is not. p_policy names a SQL function f(p_nodes bigint[]) returns setof bigint that callers may execute: it is asked, as the caller, which of some nodes the caller may open, and the functions of the map tell of no others. Registering again replaces the whole registration. The table''s owner or a superuser may, and once a role is granted select and insert on aiq.registration_requests. Returns what was written';
 revoke all on function aiq.register_entity_table(
-    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+    text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+    text, text, regconfig, text
 ) from public;
 
 create or replace function aiq.unregister_entity_table(p_entity_type text, p_source_table regclass)
@@ -2038,7 +2078,8 @@ revoke all on function aiq.bulk(regclass, boolean) from public;
 grant execute on function
     aiq.request_registration(text, regclass, jsonb),
     aiq.register_entity_table(
-        text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text
+        text, regclass, text, text, text, text, text[], text[], text[], text[], text, text, text,
+        text, text, regconfig, text
     ),
     aiq.unregister_entity_table(text, regclass), aiq.rebuild(text), aiq.bulk(regclass, boolean)
     to authenticated, aiq_worker;

@@ -1202,7 +1202,11 @@ as $$
             jsonb_build_array('p_code_exprs', to_jsonb(e.code_exprs)),
             jsonb_build_array('p_visibility_expr', e.visibility_expr),
             jsonb_build_array('p_owner_expr', e.owner_expr),
-            jsonb_build_array('p_number_expr', e.number_expr)
+            jsonb_build_array('p_number_expr', e.number_expr),
+            jsonb_build_array('p_title_expr', e.title_expr),
+            jsonb_build_array('p_body_expr', e.body_expr),
+            jsonb_build_array('p_configuration', nullif(e.configuration::text, 'english')),
+            jsonb_build_array('p_policy', e.policy)
         )),
         aiq.call_text('unregister_entity_table', jsonb_build_array(
             jsonb_build_array('p_entity_type', e.entity_type),

@@ -195,7 +195,10 @@ begin
     end if;
     select * into model from aiq.embedding_models as m where m.name = p_name for update;
     if found and (model.dim, model.distance) is distinct from (p_dim, p_distance)
-        and exists (select from aiq.chunk_vectors as v where v.model_id = model.id)
+        and (
+            exists (select from aiq.chunk_vectors as v where v.model_id = model.id)
+            or exists (select from aiq.entity_vectors as v where v.model_id = model.id)
+        )
     then
         raise exception using
             errcode = '22023',
@@ -230,6 +233,7 @@ as $$
 declare
     of_model int;
     dropped bigint;
+    of_entities bigint;
 begin
     select m.id into of_model from aiq.embedding_models as m where m.name = p_name for update;
     if not found then
@@ -238,8 +242,10 @@ begin
     perform aiq.drop_vector_index(of_model);
     delete from aiq.chunk_vectors as v where v.model_id = of_model;
     get diagnostics dropped = row_count;
+    delete from aiq.entity_vectors as v where v.model_id = of_model;
+    get diagnostics of_entities = row_count;
     delete from aiq.embedding_models as m where m.id = of_model;
-    return dropped;
+    return dropped + of_entities;
 end
 $$;
 alter function aiq.unregister_embedding_model(text) owner to aiq_engine;

@@ -14,6 +14,7 @@ from graphalgo.loading.errors import (
     UnknownNameInLine,
 )
 from graphalgo.loading.harbour import harbour_is_loaded, load_harbour
+from graphalgo.loading.investigation import load_investigation
 from graphalgo.loading.loader import LoadFiles, LoadReport, load
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "harbour_is_loaded",
     "load",
     "load_harbour",
+    "load_investigation",
 ]
