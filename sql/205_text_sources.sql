@@ -458,6 +458,7 @@ begin
             if aiq.passes_as_it_is(code) then
                 raise;
             end if;
+            perform aiq.require_text_columns(p_source_id);
             perform aiq.refuse_text_rows(p_source_id, null, code, what, detail);
         end;
     end if;

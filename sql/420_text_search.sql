@@ -48,6 +48,12 @@ begin
     if not found then
         perform aiq.refuse_text_source(p_source);
     end if;
+    if p_limit is null or p_limit < 1 then
+        raise exception using
+            errcode = '22023',
+            message = format('p_limit is %s, but must be at least 1', coalesce(p_limit::text, 'null')),
+            hint = 'Write for example p_limit => 10.';
+    end if;
     query := websearch_to_tsquery(source.configuration, p_words);
     return query
     select c.row_id, c.row_number, c.rank
@@ -224,6 +230,31 @@ begin
             errcode = '55000',
             message = 'the extension vector is not installed, or closed to aiq_owner and aiq_engine',
             hint = 'As a superuser: create extension vector; exact search by other means needs none.';
+    end if;
+    if p_limit is null or p_limit < 1 then
+        raise exception using
+            errcode = '22023',
+            message = format('p_limit is %s, but must be at least 1', coalesce(p_limit::text, 'null')),
+            hint = 'Write for example p_limit => 10.';
+    end if;
+    if cardinality(p_vector) is distinct from model.dim or array_ndims(p_vector) <> 1
+        or exists (
+            select from unnest(p_vector) as u (value)
+            where value is null or value in ('NaN', 'Infinity', '-Infinity')
+        ) then
+        raise exception using
+            errcode = '22023',
+            message = format(
+                'p_vector has %s values, but model "%s" takes %s, each a finite number',
+                coalesce(cardinality(p_vector)::text, 'no'), model.name, model.dim
+            ),
+            hint = format('Send the vector that the model "%s" has made.', model.name);
+    end if;
+    if p_slack is null or not (p_slack >= 0 and p_slack < 'Infinity') then
+        raise exception using
+            errcode = '22023',
+            message = format('p_slack is %s, but must be a finite number of at least 0', coalesce(p_slack::text, 'null')),
+            hint = 'Write for example p_slack => 0.';
     end if;
     if p_approximate and to_regclass('aiq.chunk_vectors_model_' || model.id) is null then
         raise exception using

@@ -48,7 +48,9 @@ order by v.vector::{schema}.vector operator({schema}.<=>) %s::real[]::{schema}.v
 BARE_HNSW = """
 select v.chunk_id from aiq.chunk_vectors as v
 where v.model_id = 1 and v.source_id = 1 and (v.audience is null or v.audience = any (%s))
-order by v.vector::{schema}.vector({width}) operator({schema}.<=>) %s::real[]::{schema}.vector({width})
+order by
+    v.vector::{schema}.vector({width})
+    operator({schema}.<=>) %s::real[]::{schema}.vector({width})
 limit %s
 """
 HNSW_SETTINGS = """
