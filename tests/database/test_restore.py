@@ -27,11 +27,11 @@ SCHEMAS = (*OURS, "harbour", "yard")
 VIEWS = ("nodes_api", "nodes_ever", "node_keys_api", "edges_current", "edge_periods",
          "link_verdicts_api", "distinct_nodes_api", "edge_assertions_api", "entity_types_api",
          "relations_api", "text_sources_api", "passages", "embedding_models_api", "embeddings",
-         "embedded_models_api")  # fmt: skip
+         "embedded_models_api", "entities_api")  # fmt: skip
 TABLES = ("nodes", "node_keys", "edges", "edge_assertions", "node_promotions", "distinct_nodes",
           "link_verdicts", "entity_tables", "link_tables", "link_rows", "installed_objects",
           "meta", "text_sources", "text_chunks", "embedding_models",
-          "chunk_vectors")  # fmt: skip
+          "chunk_vectors", "entity_documents", "entity_vectors")  # fmt: skip
 
 # Beside the sample: a partitioned table with a table of links, private rows, a load
 # that is paused.
