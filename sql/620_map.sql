@@ -98,7 +98,7 @@ alter function aiq.check_entity_types(text[]) owner to aiq_owner;
 comment on function aiq.check_entity_types(text[]) is 'Refuses entity types that are not there or are not searched';
 revoke all on function aiq.check_entity_types(text[]) from public;
 
-create or replace function aiq.check_relations(p_relations text[]) returns void
+create or replace function aiq.require_relations(p_relations text[]) returns void
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -122,9 +122,9 @@ begin
     end if;
 end
 $$;
-alter function aiq.check_relations(text[]) owner to aiq_owner;
-comment on function aiq.check_relations(text[]) is 'Refuses relations that are not declared';
-revoke all on function aiq.check_relations(text[]) from public;
+alter function aiq.require_relations(text[]) owner to aiq_owner;
+comment on function aiq.require_relations(text[]) is 'Refuses relations that are not declared';
+revoke all on function aiq.require_relations(text[]) from public;
 
 create or replace function aiq.check_page(p_limit int) returns void
 language plpgsql immutable
@@ -530,7 +530,7 @@ begin
             message = format('p_direction is "%s", but must be in or out', left(p_direction, 100)),
             hint = 'Write out for what the entity refers to, in for what refers to it, or null for both.';
     end if;
-    perform aiq.check_relations(p_relations);
+    perform aiq.require_relations(p_relations);
     block := p_limit + 1;
     node := aiq.node_of_handle(p_handle);
     select * into last from aiq.read_cursor(p_cursor, node);
@@ -974,7 +974,7 @@ begin
             from aiq.matching_nodes(
                 p_types, p_query, as_written[fetched], ranks[fetched], nodes[fetched], block
             ) as n
-            order by place limit block
+            order by place limit greatest(block, 1)
         ) as m;
         fetched := coalesce(cardinality(nodes), 0);
         found_nodes := found_nodes || case
@@ -1110,7 +1110,7 @@ grant execute on function
     aiq.ontology(), aiq.search_entities(text, text[], int, text, text),
     aiq.neighbors(text, text, text[], int, text), aiq.entity(text),
     aiq.refuse_unknown(text, text, text, text[]), aiq.check_entity_types(text[]),
-    aiq.check_relations(text[]), aiq.check_search(text, int), aiq.check_page(int),
+    aiq.require_relations(text[]), aiq.check_search(text, int), aiq.check_page(int),
     aiq.policies_of_type(text), aiq.node_of_handle(text),
     aiq.edges_of_node(bigint, text, real, bigint, text, text, bigint, int),
     aiq.edges_of_relations(bigint, text, text[], real, bigint, text, text, bigint, int),

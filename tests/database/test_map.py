@@ -174,7 +174,9 @@ class TestSearch:
         assert found(desk, '"heron grey"') == ["NT-11", "NT-10"]
         assert found(desk, "heron -grey") == []
 
-    @pytest.mark.parametrize("query", ["the of and", "-storm", "???", "'", "\\", "a'b\\c | & !", "("])
+    @pytest.mark.parametrize(
+        "query", ["the of and", "-storm", "???", "'", "\\", "a'b\\c | & !", "("]
+    )
     def test_odd_words_find_nothing_and_break_nothing(self, desk, query):
         assert found(desk, query) == []
 
@@ -246,7 +248,8 @@ class TestVectors:
         )
         desk.execute("select aiq.register_embedding_model('m', 2, 'cosine', true)")
         desk.execute(
-            "select aiq.put_entity_embeddings('m', '{NT-10,nt-11,NT-12}', '{{1,0},{0.6,0.8},{1,0.1}}')"
+            "select aiq.put_entity_embeddings("
+            "'m', '{NT-10,nt-11,NT-12}', '{{1,0},{0.6,0.8},{1,0.1}}')"
         )
         return desk
 
@@ -289,7 +292,8 @@ class TestVectors:
         assert set(found(vectors, "zzz", A, p_embedding="[1,0]")) == {"NT-10", "NT-11"}
 
     @pytest.mark.parametrize(
-        "embedding", ["[1]", "[1,2,3]", "[]", "x", "[1,nan]", "[1,1e99]", "[0,0]", "[[1,2]]", "[1,null]"]
+        "embedding",
+        ["[1]", "[1,2,3]", "[]", "x", "[1,nan]", "[1,1e99]", "[0,0]", "[[1,2]]", "[1,null]"],
     )  # fmt: skip
     def test_what_is_no_vector_of_the_model_is_refused(self, vectors, embedding):
         said = refusal(vectors, "search_entities", "x", p_embedding=embedding)

@@ -121,7 +121,9 @@ def test_rows_that_say_what_they_said_write_nothing(desk):
     before = desk.execute("select xmin, ctid from aiq.entity_documents order by 2").fetchall()
     desk.execute("update desk.notes set title = title")
     desk.execute("select aiq.rebuild('note')")
-    assert desk.execute("select xmin, ctid from aiq.entity_documents order by 2").fetchall() == before
+    assert (
+        desk.execute("select xmin, ctid from aiq.entity_documents order by 2").fetchall() == before
+    )
 
 
 def test_a_registration_without_text_writes_no_document(empty):

@@ -103,7 +103,9 @@ def test_titles_and_bodies_are_read_by_no_other_way(desk):
     close(desk, 1)
     with desk.transaction(force_rollback=True):
         maps.claim(desk, A)
-        rows = desk.execute("select handle, title, body from aiq.entities_api order by 1").fetchall()
+        rows = desk.execute(
+            "select handle, title, body from aiq.entities_api order by 1"
+        ).fetchall()
         assert [row[0] for row in rows] == ["NT-2", "NT-3", "NT-4"]
         # A caller's own condition is not asked about rows that are left out.
         desk.execute(

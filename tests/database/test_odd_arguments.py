@@ -114,7 +114,7 @@ CALLS |= {
     "opened_nodes": {"p_nodes": "'{1,2}'"},
     "opened_in_order": {"p_nodes": "'{1,2}'"},
     "check_entity_types": {"p_types": "'{vessel}'"},
-    "check_relations": {"p_relations": "null"},
+    "require_relations": {"p_relations": "null"},
     "check_page": {"p_limit": "3"},
     "check_search": {"p_query": "'ship'", "p_limit": "3"},
     "read_cursor": {"p_cursor": "null", "p_node": NODE},

@@ -70,8 +70,7 @@ CALLS = {
     "edges_of_relations": "select * from aiq.edges_of_relations("
     "1, null, '{owns}', null, null, null, null, null, 1)",
     "matching_nodes": "select * from aiq.matching_nodes(null, 'nobody', null, null, null, 1)",
-    "nearest_nodes": "select * from aiq.nearest_nodes("
-    "null, 'hand-4d', '[0,0,1,1]', null, null, 1)",
+    "nearest_nodes": "select * from aiq.nearest_nodes(null, 'hand-4d', '[0,0,1,1]', null, null, 1)",
     "opened_matches": "select aiq.opened_matches(null, 'nobody', 1)",
     "opened_nearest": "select aiq.opened_nearest(null, 'hand-4d', '[0,0,1,1]', 1)",
 }
@@ -79,7 +78,7 @@ CALLS = {
 HELPERS = {
     "fold_key", "name_similarity", "parse", "parse_plpython", "refusal_plpython", "refuse",
     "caller_audiences", "vector_schema", "find_policy", "refuse_policy", "require_policy",
-    "ask_policy", "opens_node", "refuse_unknown", "check_entity_types", "check_relations",
+    "ask_policy", "opens_node", "refuse_unknown", "check_entity_types", "require_relations",
     "check_page", "check_search", "policies_of_type", "read_cursor", "searching_model",
     "entity_snippet",
 }  # fmt: skip
