@@ -214,33 +214,6 @@ def test_an_upgraded_graph_goes_on_growing(database: str, install_old: Installer
     assert mine == {"901": {"fresh paint"}, "902": {"second coat"}}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version.name != "0.1.0"])
-def test_a_registration_of_before_stays_and_can_be_made_searchable(
-    database: str, install_old: Installer, version: Path
-) -> None:
-    install_old(database, version)
-    execute(
-        database,
-        "create schema yard",
-        "grant usage on schema yard to aiq_engine",
-        "create table yard.ships (id int primary key, name text, log text)",
-        "insert into yard.ships values (901, 'Fresh Paint', 'dented')",
-        "insert into aiq.entity_types (name, handle_prefix) values ('ship', 'SHP')",
-        "select aiq.register_entity_table('ship', 'yard.ships', 'name', p_number_expr => 'id')",
-    )
-    install(database)
-    execute(database, "insert into yard.ships values (902, 'Second Coat', 'dented')")
-    total = "select aiq.search_entities('dents') ->> 'total'"
-    assert fetch(database, "select count(*) from aiq.nodes_api") == [(2,)]
-    assert fetch(database, total) == [("0",)]
-    execute(
-        database,
-        "select aiq.register_entity_table('ship', 'yard.ships', 'name', p_number_expr => 'id',"
-        " p_body_expr => 'log')",
-    )
-    assert fetch(database, total) == [("2",)]
-
-
 def test_an_upgraded_database_can_be_left_without_a_trace(
     database: str, install_old: Installer
 ) -> None:
