@@ -6,9 +6,12 @@
 #   POSTGRES_USER               the superuser (default: postgres)
 #   POSTGRES_DB                 the database to make and install in (default: the superuser's name)
 #   POSTGRES_INITDB_ARGS        more arguments for initdb
-#   GRAPHALGO_SAMPLE            harbour loads the harbour sample on the first start (default: none)
+#   GRAPHALGO_SAMPLE            harbour or investigation loads that sample on the first start, all
+#                               loads both (default: none)
+#   GRAPHALGO_AGENT_PASSWORD    makes the role graphalgo_agent with that password on the first
+#                               start: the MCP server's, which may become a caller (default: no role)
 #
-# Each of the first four may be given as NAME_FILE, the path of a file that holds
+# Each of the first four, and the last, may be given as NAME_FILE, the path of a file that holds
 # it. Files *.sql and *.sh in /docker-entrypoint-initdb.d run at the end of the
 # first start. A start with another build of graphalgo upgrades every database
 # that has an older one.
@@ -39,8 +42,8 @@ read_file() {
 check_environment() {
     local sample=${GRAPHALGO_SAMPLE:-none}
     case $sample in
-        none | harbour) ;;
-        *) fail "GRAPHALGO_SAMPLE is '$sample', but harbour or none is expected" ;;
+        none | harbour | investigation | all) ;;
+        *) fail "GRAPHALGO_SAMPLE is '$sample', but harbour, investigation, all or none is expected" ;;
     esac
     [ -e "$PGDATA/PG_VERSION" ] || [ -n "${POSTGRES_PASSWORD:-}" ] ||
         [ "${POSTGRES_HOST_AUTH_METHOD:-}" = trust ] ||
@@ -106,7 +109,8 @@ main() {
     if [ "$1" != postgres ] || [[ " $* " =~ \ (--help|-\?|--version|-V|--describe-config|-C)\  ]]; then
         exec "$@"
     fi
-    for name in POSTGRES_PASSWORD POSTGRES_USER POSTGRES_DB POSTGRES_HOST_AUTH_METHOD; do
+    for name in POSTGRES_PASSWORD POSTGRES_USER POSTGRES_DB POSTGRES_HOST_AUTH_METHOD \
+        GRAPHALGO_AGENT_PASSWORD; do
         read_file "$name"
     done
     if [ "$(id -u)" = 0 ]; then
@@ -134,7 +138,7 @@ main() {
         printf '%s\n%s\n' "$build" "$POSTGRES_USER" >"$prepared"
     fi
     # Code in the server can read its environment.
-    unset POSTGRES_PASSWORD
+    unset POSTGRES_PASSWORD GRAPHALGO_AGENT_PASSWORD
     exec "$@"
 }
 

@@ -10,11 +10,13 @@ import typer
 
 from graphalgo import __version__
 from graphalgo.cli import (
+    agents,
     asking,
     demo,
     history,
     installing,
     loading,
+    ontology,
     querying,
     registering,
     repl,
@@ -32,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_START, _ASK, _FILL = "Set up", "Ask", "Fill"
+_START, _ASK, _FILL, _SERVE = "Set up", "Ask", "Fill", "Serve"
 
 app.command(rich_help_panel=_START)(demo.demo)
 app.command(rich_help_panel=_START)(serving.up)
@@ -48,6 +50,8 @@ app.command(rich_help_panel=_ASK)(asking.lookup)
 app.command(rich_help_panel=_ASK)(history.history)
 app.command(rich_help_panel=_ASK)(querying.query)
 app.command(rich_help_panel=_ASK)(repl.repl)
+app.add_typer(ontology.app, name="ontology", rich_help_panel=_FILL)
+app.add_typer(agents.app, name="mcp", rich_help_panel=_SERVE)
 
 
 def _print_version(wanted: bool) -> None:

@@ -62,8 +62,8 @@ _TOKEN = compile_pattern(
     flags=64,  # re.VERBOSE
 )
 # What stands between operands and has no meaning of its own.
-_APART = "!&|():"
-_ENDS = _APART + '"'
+_APART = "!&|()"
+_ENDS = _APART + ':"'
 _OR = compile_pattern(r"(?i:or)(?![-\w])(?=\s*\S)")
 
 
@@ -232,6 +232,8 @@ class Query:
 
     def rank(self, vector: Vector) -> float:
         """Return `ts_rank` of a text that is found, as the double of its real."""
+        if not vector.positions:
+            return 0.0
         positions = [vector.positions.get(word) for word in self._words]
         if self._joined and len(positions) > 1:
             return _rank_together(positions)
@@ -273,7 +275,8 @@ def _alternatives(words: str) -> list[list[tuple[str, int]]]:
         elif character in _APART:
             at += 1
         else:
-            end = at
+            # What begins with a colon goes on behind it.
+            end = at + 1
             while end < len(words) and words[end] not in _ENDS and not words[end].isspace():
                 end += 1
             alternatives[-1].append((words[at:end], negations))

@@ -78,7 +78,9 @@ def test_an_unknown_sample_is_refused_before_anything_is_made(
     with run_server(image17, ready=False, volume=volume, GRAPHALGO_SAMPLE="harbor") as container:
         status, log = ended(container)
     assert status == 1
-    assert "GRAPHALGO_SAMPLE is 'harbor', but harbour or none is expected" in log
+    assert (
+        "GRAPHALGO_SAMPLE is 'harbor', but harbour, investigation, all or none is expected" in log
+    )
     assert "making a PostgreSQL" not in log
 
 

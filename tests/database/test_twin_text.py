@@ -56,6 +56,9 @@ def connection(dsn):
 @example(text=" ".join(["boiler pump"] * 150), words="boiler pump")
 @example(text=" ".join(["boiler"] * 300), words="boiler or pump")
 @example(text="boiler " + "x " * 120 + "pump", words="boiler pump")
+@example(text="", words="-a)-b")
+@example(text="", words=":-b")
+@example(text="a b", words="a:-b ::b")
 @example(text="word " * 17_000 + "boiler pump", words='"boiler pump"')
 def test_texts_are_read_found_and_ranked_as_by_the_server(connection, configuration, text, words):
     vector, found, rank = connection.execute(
