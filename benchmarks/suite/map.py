@@ -27,7 +27,8 @@ select aiq.register_entity_table('guarded', 'desk.guarded', 'title', p_number_ex
     p_title_expr => 'title', p_body_expr => 'body', p_policy => 'desk.may_open');
 """
 FILL = """
-insert into desk.{0} select g, 'Note ' || g, 'Word w' || g %% 1000 || ' of the body, and v' || g %% 10
+insert into desk.{0}
+select g, 'Note ' || g, 'Word w' || g %% 1000 || ' of the body, and v' || g %% 10
 from generate_series(1, %s) as g
 """
 CITE = """
