@@ -190,6 +190,19 @@ def test_one_that_cannot_be_asked_opens_nothing(desk, change, says):
         assert said[2]
 
 
+def test_the_check_tells_of_one_that_cannot_be_asked(desk):
+    problems = "select problem, remedy from aiq.registration_problems()"
+    assert desk.execute(problems).fetchall() == []
+    desk.execute("revoke execute on function desk.may_open(bigint[]) from authenticated, public")
+    ((problem, remedy),) = desk.execute(problems).fetchall()
+    assert "desk.may_open" in problem
+    with pytest.raises(psycopg.Error, match="may not be executed"):
+        desk.execute(remedy.encode())
+    desk.execute("grant execute on function desk.may_open(bigint[]) to authenticated")
+    desk.execute(remedy.encode())
+    assert desk.execute(problems).fetchall() == []
+
+
 @pytest.mark.parametrize(
     "name", ["desk.nothing", "may_open", "desk.may_open(bigint[])", "", "desk.one", "desk.flag",
              "pg_temp.mine", "a.b.c"],
