@@ -1400,6 +1400,26 @@ as $$
                 )
         ) as w
         where w.rows > 0 and not l.paused and aiq.source_name(l.source) is not null
+        union all
+        -- Registering again says what it is that the policy lacks.
+        select
+            11, t.what, t.registered_as, t.source_table,
+            format('callers cannot ask its policy %s, so that the map tells of none of its entities', e.policy),
+            t.again
+        from there as t
+        join aiq.entity_tables as e on e.entity_type = t.registered_as and e.source = t.source
+        where
+            t.what = 'nodes' and e.policy is not null
+            and not exists (
+                select from pg_proc as p
+                join pg_namespace as n on n.oid = p.pronamespace
+                where
+                    format('%I.%I', n.nspname, p.proname) = e.policy and p.prokind = 'f'
+                    and p.pronargs = 1 and p.proargtypes[0] = 'int8[]'::regtype and p.provariadic = 0
+                    and p.proretset and p.prorettype = 'int8'::regtype
+                    and has_function_privilege('authenticated', p.oid, 'execute')
+                    and has_schema_privilege('authenticated', n.oid, 'usage')
+            )
     )
     select
         format('%s "%s"', f.what, f.registered_as), f.source_table, f.problem, f.remedy

@@ -132,8 +132,13 @@ as $$
 known as materialized (
     select
         n.id as node_id, n.audience, s.title, p.body, d.node_id is not null as was_there,
-        d.node_id is null or %6$s or (d.title, d.body) is distinct from (s.title, p.body) as differs,
-        d.words, d.audience as audience_then, d.registration_id
+        case
+            when d.node_id is null or %6$s or (d.title, d.body) is distinct from (s.title, p.body)
+                then aiq.document_words(%5$s::regconfig, s.title, p.body)
+            else d.words
+        end as words,
+        d.title as title_then, d.body as body_then, d.words as words_then,
+        d.audience as audience_then, d.registration_id as registration_then
     from projected as p
     cross join lateral (
         select o.id, o.audience, o.summary from aiq.nodes as o
@@ -153,25 +158,23 @@ held as materialized (
         select k.node_id from known as k
         where
             k.was_there
-            and (k.differs or (k.audience_then, k.registration_id) is distinct from (k.audience, %4$s))
+            and (k.title_then, k.body_then, k.words_then, k.audience_then, k.registration_then)
+            is distinct from (k.title, k.body, k.words, k.audience, %4$s)
     ))
     order by d.node_id for no key update
 ),
 updated as (
     update aiq.entity_documents as d
     set
-        title = k.title, body = k.body, audience = k.audience, registration_id = %4$s,
-        words = case
-            when k.differs then aiq.document_words(%5$s::regconfig, k.title, k.body) else k.words
-        end
+        title = k.title, body = k.body, words = k.words, audience = k.audience,
+        registration_id = %4$s
     from held as h
     join known as k on k.node_id = h.node_id
     where d.node_id = h.node_id
     returning 1
 )
 insert into aiq.entity_documents (node_id, registration_id, title, body, words, audience)
-select
-    k.node_id, %4$s, k.title, k.body, aiq.document_words(%5$s::regconfig, k.title, k.body), k.audience
+select k.node_id, %4$s, k.title, k.body, k.words, k.audience
 from known as k
 where not k.was_there
 order by k.node_id$statement$,

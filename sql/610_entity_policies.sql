@@ -41,7 +41,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using
-        errcode = '42883', message = format('the policy %s %s', coalesce(p_name, 'null'), p_fault), hint = p_hint;
+        errcode = '42883', message = format('the policy %s %s', coalesce(p_name, 'null'), p_fault),
+        hint = coalesce(nullif(p_hint, ''), 'Register the table again with a policy that can be asked.');
 end
 $$;
 alter function aiq.refuse_policy(text, text, text) owner to aiq_owner;
@@ -49,11 +50,12 @@ comment on function aiq.refuse_policy(text, text, text) is 'Refuses a policy tha
 revoke all on function aiq.refuse_policy(text, text, text) from public;
 grant execute on function aiq.refuse_policy(text, text, text) to authenticated, aiq_worker, aiq_engine;
 
-create or replace function aiq.require_policy(p_name text, p_role name) returns text
+create or replace function aiq.require_policy(p_name text, p_of_callers boolean) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    asking constant name := case when p_of_callers then 'authenticated' else current_user end;
     policy record;
 begin
     select * into policy from aiq.find_policy(p_name);
@@ -69,28 +71,28 @@ begin
             'Let it return those of the ids of its argument that the caller may open.'
         );
     end if;
-    if not has_function_privilege(p_role, policy.function_oid, 'execute') or not has_schema_privilege(
-        p_role, (select p.pronamespace from pg_proc as p where p.oid = policy.function_oid), 'usage'
+    if not has_function_privilege(asking, policy.function_oid, 'execute') or not has_schema_privilege(
+        asking, (select p.pronamespace from pg_proc as p where p.oid = policy.function_oid), 'usage'
     ) then
         perform aiq.refuse_policy(
-            policy.qualified, format('may not be executed by %s', p_role),
-            format('As its owner: grant execute on function %s(bigint[]) to %I; and usage on its schema.', policy.qualified, p_role)
+            policy.qualified, format('may not be executed by %s', asking),
+            format('As its owner: grant execute on function %s(bigint[]) to %I; and usage on its schema.', policy.qualified, asking)
         );
     end if;
     return policy.qualified;
 end
 $$;
-alter function aiq.require_policy(text, name) owner to aiq_owner;
-comment on function aiq.require_policy(text, name) is
-    'The name of a policy that a role can ask, with its schema; refuses one that is missing, of another shape or closed to the role';
-revoke all on function aiq.require_policy(text, name) from public;
-grant execute on function aiq.require_policy(text, name) to authenticated, aiq_worker, aiq_engine;
+alter function aiq.require_policy(text, boolean) owner to aiq_owner;
+comment on function aiq.require_policy(text, boolean) is
+    'The name, with its schema, of a policy that the current role, or p_of_callers can ask; refuses one that is missing, of another shape or closed to them';
+revoke all on function aiq.require_policy(text, boolean) from public;
+grant execute on function aiq.require_policy(text, boolean) to authenticated, aiq_worker, aiq_engine;
 
 create or replace function aiq.registered_policy(p_name text) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case when p_name is not null then aiq.require_policy(p_name, 'authenticated') end
+    select case when p_name is not null then aiq.require_policy(p_name, true) end
 $$;
 alter function aiq.registered_policy(text) owner to aiq_engine;
 comment on function aiq.registered_policy(text) is
@@ -136,7 +138,7 @@ begin
             message = format('%s may not ask the policy %s, which is asked as the caller', current_user, left(p_policy, 200)),
             hint = 'Read aiq.entities_api and call the functions of the map as the caller, not in a function of this role.';
     end if;
-    policy := aiq.require_policy(p_policy, current_user);
+    policy := aiq.require_policy(p_policy, false);
     return query execute format(
         'select distinct o.id from %s($1) as o (id) where o.id = any ($1)', policy
     ) using p_nodes;

@@ -98,7 +98,7 @@ alter function aiq.check_entity_types(text[]) owner to aiq_owner;
 comment on function aiq.check_entity_types(text[]) is 'Refuses entity types that are not there or are not searched';
 revoke all on function aiq.check_entity_types(text[]) from public;
 
-create or replace function aiq.check_relations(p_relations text[]) returns void
+create or replace function aiq.require_relations(p_relations text[]) returns void
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -122,9 +122,9 @@ begin
     end if;
 end
 $$;
-alter function aiq.check_relations(text[]) owner to aiq_owner;
-comment on function aiq.check_relations(text[]) is 'Refuses relations that are not declared';
-revoke all on function aiq.check_relations(text[]) from public;
+alter function aiq.require_relations(text[]) owner to aiq_owner;
+comment on function aiq.require_relations(text[]) is 'Refuses relations that are not declared';
+revoke all on function aiq.require_relations(text[]) from public;
 
 create or replace function aiq.check_page(p_limit int) returns void
 language plpgsql immutable
@@ -512,7 +512,7 @@ declare
     has_policies constant boolean := aiq.policies_of_type(null) <> '{}';
     node bigint;
     last record;
-    block int := p_limit + 1;
+    block int;
     fetched int := 0;
     nodes bigint[] := '{}';
     relations text[] := '{}';
@@ -530,7 +530,8 @@ begin
             message = format('p_direction is "%s", but must be in or out', left(p_direction, 100)),
             hint = 'Write out for what the entity refers to, in for what refers to it, or null for both.';
     end if;
-    perform aiq.check_relations(p_relations);
+    perform aiq.require_relations(p_relations);
+    block := p_limit + 1;
     node := aiq.node_of_handle(p_handle);
     select * into last from aiq.read_cursor(p_cursor, node);
     loop
@@ -620,18 +621,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     minus constant text := '(?:^|\s)-("[^"]*"|[^\s"]+)';
+    -- A longer word is found nowhere: a text search vector has none.
+    query constant text := regexp_replace(p_query, '[^[:space:]]{255}[^[:space:]]{245,}', ' ', 'g');
     excluded text;
 begin
-    written := websearch_to_tsquery(p_configuration, p_query);
+    written := websearch_to_tsquery(p_configuration, query);
     select string_agg(
         '''' || replace(replace(u.lexeme, '\', '\\'), '''', '''''') || '''', ' | ' order by u.lexeme
     )::tsquery
     into ranking
     from unnest(tsvector_to_array(
-        to_tsvector(p_configuration, regexp_replace(p_query, minus, ' ', 'g'))
+        to_tsvector(p_configuration, regexp_replace(query, minus, ' ', 'g'))
     )) as u (lexeme);
     matching := ranking;
-    for excluded in select m.words[1] from regexp_matches(p_query, minus, 'g') as m (words) loop
+    for excluded in select m.words[1] from regexp_matches(query, minus, 'g') as m (words) loop
         matching := matching && !!phraseto_tsquery(p_configuration, excluded);
     end loop;
 end
@@ -643,7 +646,7 @@ revoke all on function aiq.entity_query(regconfig, text) from public;
 
 -- Words of a title weigh 1, those of a body 0.4; how often one occurs counts for little.
 create or replace function aiq.word_rank(p_words tsvector, p_ranking tsquery) returns real
-language sql immutable strict
+language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
     select ts_rank('{0.4, 0.4, 0.4, 1}', p_words, p_ranking)
@@ -810,14 +813,14 @@ declare
     fault text;
 begin
     begin
-        if btrim(p_embedding, E' \t\r\n') !~ '^(\[[^][{}"]*\]|{[^][{}"]*})$' then
+        if (btrim(p_embedding, E' \t\r\n') ~ '^(\[[^][{}"]*\]|{[^][{}"]*})$') is not true then
             raise invalid_text_representation;
         end if;
         vector := translate(btrim(p_embedding, E' \t\r\n'), '[]', '{}')::real[];
     exception when data_exception then
         raise exception using
             errcode = '22023',
-            message = format('p_embedding is "%s", but must be an array of numbers that a real can hold', left(p_embedding, 40)),
+            message = format('p_embedding is %s, but must be an array of numbers that a real can hold', coalesce('"' || left(p_embedding, 40) || '"', 'null')),
             hint = form;
     end;
     fault := case
@@ -920,7 +923,10 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    configuration constant regconfig := coalesce(p_configuration, 'simple')::regconfig;
+    configuration constant regconfig := coalesce(
+        (select c.oid from pg_ts_config as c where c.oid::regconfig::text = p_configuration limit 1),
+        'simple'::regconfig
+    );
     ranking constant tsquery := (aiq.entity_query(configuration, p_query)).ranking;
     body constant text := left(p_body, 100000);
 begin
@@ -968,7 +974,7 @@ begin
             from aiq.matching_nodes(
                 p_types, p_query, as_written[fetched], ranks[fetched], nodes[fetched], block
             ) as n
-            order by place limit block
+            order by place limit greatest(block, 1)
         ) as m;
         fetched := coalesce(cardinality(nodes), 0);
         found_nodes := found_nodes || case
@@ -1104,7 +1110,7 @@ grant execute on function
     aiq.ontology(), aiq.search_entities(text, text[], int, text, text),
     aiq.neighbors(text, text, text[], int, text), aiq.entity(text),
     aiq.refuse_unknown(text, text, text, text[]), aiq.check_entity_types(text[]),
-    aiq.check_relations(text[]), aiq.check_search(text, int), aiq.check_page(int),
+    aiq.require_relations(text[]), aiq.check_search(text, int), aiq.check_page(int),
     aiq.policies_of_type(text), aiq.node_of_handle(text),
     aiq.edges_of_node(bigint, text, real, bigint, text, text, bigint, int),
     aiq.edges_of_relations(bigint, text, text[], real, bigint, text, text, bigint, int),

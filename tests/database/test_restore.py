@@ -27,11 +27,11 @@ SCHEMAS = (*OURS, "harbour", "yard")
 VIEWS = ("nodes_api", "nodes_ever", "node_keys_api", "edges_current", "edge_periods",
          "link_verdicts_api", "distinct_nodes_api", "edge_assertions_api", "entity_types_api",
          "relations_api", "text_sources_api", "passages", "embedding_models_api", "embeddings",
-         "embedded_models_api")  # fmt: skip
+         "embedded_models_api", "entities_api")  # fmt: skip
 TABLES = ("nodes", "node_keys", "edges", "edge_assertions", "node_promotions", "distinct_nodes",
           "link_verdicts", "entity_tables", "link_tables", "link_rows", "installed_objects",
           "meta", "text_sources", "text_chunks", "embedding_models",
-          "chunk_vectors")  # fmt: skip
+          "chunk_vectors", "entity_documents", "entity_vectors")  # fmt: skip
 
 # Beside the sample: a partitioned table with a table of links, private rows, a load
 # that is paused.
@@ -45,11 +45,15 @@ create table yard.docks (
 create table yard.docks_north partition of yard.docks for values in ('north');
 create table yard.docks_south partition of yard.docks for values in ('south');
 create table yard.paused (id int primary key, name text);
+create function yard.may_open(p_nodes bigint[]) returns setof bigint language sql stable
+as $$ select unnest(p_nodes) $$;
+grant usage on schema yard to authenticated;
 insert into aiq.entity_types (name, handle_prefix) values ('dock', 'DCK'), ('slip', 'SLP');
 insert into aiq.relations (src_type, relation, dst_type)
 values ('vessel', 'built_in', 'dock'), ('slip', 'beside', 'slip');
 select aiq.register_entity_table(
     'dock', 'yard.docks', 'name', p_include_where => 'not hidden',
+    p_title_expr => 'name', p_body_expr => 'region', p_policy => 'yard.may_open',
     p_alias_exprs => array[$$array['d-' || id]$$], p_code_exprs => array[$$array['d-' || id]$$]
 );
 insert into yard.docks values
@@ -68,6 +72,9 @@ update yard.built set region = 'north', dock = 2 where vessel = 1;
 select aiq.register_entity_table('slip', 'yard.paused', 'name');
 select aiq.bulk('yard.paused', true);
 insert into yard.paused values (1, 'Slip One');
+select aiq.register_embedding_model('dock-model', 2);
+select aiq.put_entity_embeddings('dock-model', array_agg(e.id), array_agg(array[0.6, 0.8]::real[]))
+from aiq.entities_to_embed('dock-model') as e;
 """
 
 

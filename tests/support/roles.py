@@ -58,11 +58,29 @@ CALLS = {
     "'notes', 'hand-4d', '{0,0,1,1}', 0.0, 1, false)",
     "show_passages": "select * from aiq.show_passages('notes', '{1}', 'nobody')",
     "sql_passthrough": "select aiq.sql_passthrough('select * from aiq.nodes_api')",
+    "ontology": "select aiq.ontology()",
+    "search_entities": "select aiq.search_entities('nobody')",
+    "neighbors": "select aiq.neighbors('VSL-1')",
+    "entity": "select aiq.entity('VSL-1')",
+    "node_of_handle": "select aiq.node_of_handle('VSL-1')",
+    "policies_of_nodes": "select * from aiq.policies_of_nodes('{1}')",
+    "opened_nodes": "select * from aiq.opened_nodes('{1}')",
+    "opened_in_order": "select aiq.opened_in_order('{1}')",
+    "edges_of_node": "select * from aiq.edges_of_node(1, null, null, null, null, null, null, 1)",
+    "edges_of_relations": "select * from aiq.edges_of_relations("
+    "1, null, '{owns}', null, null, null, null, null, 1)",
+    "matching_nodes": "select * from aiq.matching_nodes(null, 'nobody', null, null, null, 1)",
+    "nearest_nodes": "select * from aiq.nearest_nodes(null, 'hand-4d', '[0,0,1,1]', null, null, 1)",
+    "opened_matches": "select aiq.opened_matches(null, 'nobody', 1)",
+    "opened_nearest": "select aiq.opened_nearest(null, 'hand-4d', '[0,0,1,1]', 1)",
 }
 # And each that reads none.
 HELPERS = {
     "fold_key", "name_similarity", "parse", "parse_plpython", "refusal_plpython", "refuse",
-    "caller_audiences", "vector_schema",
+    "caller_audiences", "vector_schema", "find_policy", "refuse_policy", "require_policy",
+    "ask_policy", "opens_node", "refuse_unknown", "check_entity_types", "require_relations",
+    "check_page", "check_search", "policies_of_type", "read_cursor", "searching_model",
+    "entity_snippet",
 }  # fmt: skip
 
 # And each by which a table's owner asks for it to be registered: here, by another.
