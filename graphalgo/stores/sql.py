@@ -70,6 +70,25 @@ cross join lateral (
 ) as n
 order by k.node_id
 """
+# What a search among vectors begins with, on the tables for the same reason; and what
+# the text of the statement that searches an index is made of.
+OWN_VECTOR_SPACE = """
+select
+    m.name, m.dim, m.distance, m.is_default, s.id as source_id, m.id as model_id,
+    x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
+    to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
+    current_setting('aiq.vector_search', true) as setting,
+    (
+        select true from aiq.chunk_vectors as v
+        where v.model_id = m.id and v.source_id = s.id limit 1
+    ) as has_vectors
+from aiq.text_sources as s
+cross join aiq.embedding_models as m
+cross join (select aiq.vector_schema() as vector_schema offset 0) as x
+where
+    s.name = $1 and (m.name = $2 or ($2 is null and m.is_default))
+    and (select rbac.caller_audiences()) is not null
+"""
 SOFT_NAMES = "select number, node_id, key from aiq.nodes_by_soft_name($1, true, $2)"
 FUZZY_KEYS = """
 select r.name_number as number, r.node_id, r.key, r.similarity::float8 as similarity
@@ -435,4 +454,78 @@ def judged_links(quoted_judge: str) -> str:
     return f"""
 select j.node_id, j.linked_id, j.confidence::float8 as confidence, j.reason
 from {quoted_judge}($1) as j (node_id, linked_id, confidence, reason)
+"""
+
+
+# What an index over vectors is searched with, and what was set before. The planner does
+# not know how long a scan over vectors that are stored apart takes; and where few rows
+# are the caller's, the index has far to go. The library knows its own settings once it
+# is loaded.
+SET_FOR_INDEX = """
+select array_agg(t.name) as names, array_agg(t.before) as before, array_agg(t.set) as set
+from (
+    select s.name, s.before, set_config(s.name, s.value, true) as set
+    from (
+        select v.name, v.value, current_setting(v.name, true) as before
+        from (values
+            ('hnsw.ef_search', least(1000, greatest(100, $1))::text),
+            ('hnsw.iterative_scan', 'relaxed_order'),
+            ('hnsw.max_scan_tuples', '2147483647'),
+            ('hnsw.scan_mem_multiplier', '8'),
+            ('enable_seqscan', 'off'),
+            ('enable_sort', 'off')
+        ) as v (name, value)
+        offset 0
+    ) as s
+    where s.before is not null
+) as t
+"""
+SET_BACK = """
+select set_config(s.name, s.before, true) from unnest($1, $2) as s (name, before)
+"""
+OPERATORS = {"cosine": "<=>", "l2": "<->", "inner": "<#>"}
+
+
+def indexed_vectors(schema: str, model: int, dim: int, kind: str) -> str:
+    """Return the statement for what a model's index finds near a vector.
+
+    For whoever owns the tables, whom their policies bind.
+
+    Parameters
+    ----------
+    schema : str
+        pgvector's, quoted as it must be.
+    model : int
+        The model's id.
+    dim : int
+        Its width.
+    kind : str
+        Its distance: `cosine`, `l2` or `inner`.
+
+    Returns
+    -------
+    str
+        Parameters: `$1` the vector as an array's text, `$2` the source's id, `$3` the
+        most rows, `$4` the slack of `aiq.near_vectors`, whose columns it has, and `title`.
+    """
+    less = " - $4 * v.norm" if kind == "inner" else " - 0 * $4"
+    return f"""
+select
+    c.row_id as id, c.row_number as number, c.title, array_send(v.vector) as vector,
+    case when v.norm > 1e-10 and v.norm < 1e10 then v.near{less} else '-Infinity' end as near,
+    '{kind}' as kind
+from (
+    select
+        o.chunk_id, o.vector, o.norm,
+        o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) (
+            select $1::float8[]::real[]::{schema}.vector({dim})
+        ) as near
+    from aiq.chunk_vectors as o
+    where o.model_id = {model} and o.source_id = $2
+    order by near limit $3
+) as v
+cross join lateral (
+    select o.row_id, o.row_number, o.title
+    from aiq.text_chunks as o where o.id = v.chunk_id limit 1
+) as c
 """
