@@ -37,11 +37,21 @@ def distance(kind: str, one: Sequence[float], other: Sequence[float]) -> float:
     return distances_from(kind, one)(other)
 
 
-def distances_from(kind: str, one: Sequence[float]) -> Callable[[Sequence[float]], float]:
+def sum_of_products(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the sum of the products of doubles, rounded once."""
+    return fsum(map(mul, one, other))
+
+
+def distances_from(
+    kind: str,
+    one: Sequence[float],
+    product: Callable[[Sequence[float], Sequence[float]], float] = sum_of_products,
+) -> Callable[[Sequence[float]], float]:
     """Return the function that gives the distances of other vectors from one.
 
     What depends on that one alone is computed once; the arguments and what the
-    function returns are those of :func:`distance`.
+    function returns are those of :func:`distance`. With a `product` it is the
+    caller who answers for its being :func:`sum_of_products` to the bit.
     """
 
     def euclidean(other: Sequence[float]) -> float:
@@ -49,21 +59,21 @@ def distances_from(kind: str, one: Sequence[float]) -> Callable[[Sequence[float]
         return sqrt(fsum(map(mul, differences, differences)))
 
     def inner(other: Sequence[float]) -> float:
-        return -fsum(map(mul, one, other))
+        return -product(one, other)
 
     def cosine(other: Sequence[float]) -> float:
         # The squared lengths of reals are neither so great nor so small that their
         # product would leave the doubles: within 1e-180 and 1e163, or 0.
-        squares = own * fsum(map(mul, other, other))
+        squares = own * product(other, other)
         if not squares:
             return 1.0
-        return min(2.0, max(0.0, 1.0 - fsum(map(mul, one, other)) / sqrt(squares)))
+        return min(2.0, max(0.0, 1.0 - product(one, other) / sqrt(squares)))
 
     if kind == "l2":
         return euclidean
     if kind == "inner":
         return inner
-    own = fsum(map(mul, one, one))
+    own = sum_of_products(one, one)
     return cosine
 
 

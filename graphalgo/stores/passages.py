@@ -81,9 +81,6 @@ MOST_ROWS = 2**31 - 1
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
-# The bytes before the first number of an array as the server sends it: dimensions,
-# flags, element type, length, lower bound; each number then has its own length.
-HEADER_BYTES, NUMBER_BYTES = 20, 8
 
 # Half the distance from 1 to the next number: what one rounding is off at most.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
@@ -255,9 +252,13 @@ class Passages:
         self, source: str, model: str, kind: str, vector: Sequence[float], limit: int
     ) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
-        from graphalgo.p8ql.ranking import distances_from  # noqa: PLC0415
+        from graphalgo.stores.sent_vectors import (  # noqa: PLC0415
+            HEADER_BYTES,
+            NUMBER_BYTES,
+            distances_of_sent,
+        )
 
-        away_from = distances_from(kind, vector)
+        away_from = distances_of_sent(kind, vector)
         size = max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * len(vector)))
         best: list[tuple[float, int]] = []
         numpy: Any = None
@@ -271,7 +272,7 @@ class Passages:
             else:
                 bound = best[limit - 1][0] if len(best) >= limit else inf
                 near = _can_be_near(numpy, kind, vector, rows, bound, limit)
-            best += [(away_from(_numbers(row["vector"])), row["passage_id"]) for row in near]
+            best += [(away_from(row["vector"]), row["passage_id"]) for row in near]
             best.sort()
             if len(best) > limit:
                 last = best[limit - 1][0]
@@ -333,9 +334,9 @@ def _compared(
     """
     from bisect import insort  # noqa: PLC0415
 
-    from graphalgo.p8ql.ranking import distances_from  # noqa: PLC0415
+    from graphalgo.stores.sent_vectors import distances_of_sent  # noqa: PLC0415
 
-    away_from = distances_from(kind, vector)
+    away_from = distances_of_sent(kind, vector)
     found: list[tuple[float, Mapping[str, Any]]] = []
     distances: list[float] = []
     least = -inf
@@ -344,7 +345,7 @@ def _compared(
         if len(distances) >= limit and least > distances[limit - 1]:
             # Neither this one nor any behind it.
             break
-        away = away_from(_numbers(row["vector"]))
+        away = away_from(row["vector"])
         found.append((away, row))
         insort(distances, away)
     return found, least
@@ -372,17 +373,6 @@ def _least(kind: str, near: float, error: float) -> float:
     if kind == "l2":
         return near * (1 - error) - 1e-16
     return near - 1e-30
-
-
-def _numbers(sent: bytes) -> Sequence[float]:
-    """Return the reals of an array as the server sends it, in network byte order."""
-    from array import array  # noqa: PLC0415 - only a search without pgvector pays for it
-    from sys import byteorder  # noqa: PLC0415
-
-    words = array("f", sent)
-    if byteorder == "little":
-        words.byteswap()
-    return words[HEADER_BYTES // 4 + 1 :: 2].tolist()
 
 
 def _numpy() -> Any:

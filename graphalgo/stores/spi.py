@@ -153,17 +153,18 @@ class QuerySpiStore(SpiStore):
             self._titles[row["id"] if row["number"] is None else row["number"]] = row["title"]
         return rows
 
-    def _set_for_index(self, schema: str, limit: int) -> Mapping[str, Any]:
-        before = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
-        if "hnsw.ef_search" not in before["names"]:
+    def _set_for_index(self, schema: str, limit: int) -> list[str | None]:
+        """Set what an index is searched with; return what was set before."""
+        row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
+        if row["before0"] is None:
             # The library is not loaded, and does not know its settings yet.
-            self._set_back(before)
             self._query(f"select null::{schema}.vector", (), ())
-            before = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
-        return before
+            self._set_back([row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)])
+            row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
+        return [row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)]
 
-    def _set_back(self, before: Mapping[str, Any]) -> None:
-        self._query(sql.SET_BACK, ("text[]", "text[]"), (before["names"], before["before"]))
+    def _set_back(self, before: list[str | None]) -> None:
+        self._query(sql.SET_BACK, ("text",) * len(before), before)
 
     def passages(
         self, source: str, ids: Sequence[RowId], words: str | None

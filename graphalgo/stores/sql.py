@@ -49,15 +49,17 @@ order by k.number, k.node_id
 """
 # The same for one key, on the tables themselves: for whoever runs as their owner, whom
 # their policies bind. Each view asks once more who the caller is, and to ask takes
-# longer than to find the key. `$2` says whether canonical keys count, or the others.
+# longer than to find the key. The candidate function asks first, whatever there is, so
+# that a key that others hold is not told by one question more. `$2` says whether
+# canonical keys count, or the others.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from (
-    select h.node_id, h.key, h.kind from aiq.node_keys as h
-    where
-        h.key = $1 and not h.soft and (h.kind = 'canonical') = $2 and h.retired_at is null
-        and (select rbac.caller_audiences()) is not null
-    order by h.node_id limit $3
+from aiq.key_candidates(
+    array[$1], case when $2 then '{canonical}'::text[] else '{short,alias}' end, $3
+) as c
+cross join lateral (
+    select h.node_id, h.key, h.kind
+    from aiq.node_keys as h where h.node_id = c.node_id and h.key = $1 limit 1
 ) as k
 cross join lateral (
     select
@@ -457,32 +459,32 @@ from {quoted_judge}($1) as j (node_id, linked_id, confidence, reason)
 """
 
 
-# What an index over vectors is searched with, and what was set before. The planner does
-# not know how long a scan over vectors that are stored apart takes; and where few rows
-# are the caller's, the index has far to go. The library knows its own settings once it
-# is loaded.
-SET_FOR_INDEX = """
-select array_agg(t.name) as names, array_agg(t.before) as before, array_agg(t.set) as set
-from (
-    select s.name, s.before, set_config(s.name, s.value, true) as set
-    from (
-        select v.name, v.value, current_setting(v.name, true) as before
-        from (values
-            ('hnsw.ef_search', least(1000, greatest(100, $1))::text),
-            ('hnsw.iterative_scan', 'relaxed_order'),
-            ('hnsw.max_scan_tuples', '2147483647'),
-            ('hnsw.scan_mem_multiplier', '8'),
-            ('enable_seqscan', 'off'),
-            ('enable_sort', 'off')
-        ) as v (name, value)
-        offset 0
-    ) as s
-    where s.before is not null
-) as t
-"""
-SET_BACK = """
-select set_config(s.name, s.before, true) from unnest($1, $2) as s (name, before)
-"""
+# What an index over vectors is searched with. The planner does not know how long a scan
+# over vectors that are stored apart takes; and where few rows are the caller's, the
+# index has far to go.
+_FOR_INDEX = {
+    "hnsw.ef_search": "least(1000, greatest(100, $1))::text",
+    "hnsw.iterative_scan": "'relaxed_order'",
+    "hnsw.max_scan_tuples": "'2147483647'",
+    "hnsw.scan_mem_multiplier": "'8'",
+    "enable_seqscan": "'off'",
+    "enable_sort": "'off'",
+}
+# What was set before, by column; null is what the library does not know, which knows
+# its settings once it is loaded. As one row without any scan, which is the fastest.
+SET_FOR_INDEX = "select " + ",\n".join(
+    f"""
+    current_setting('{name}', true) as before{number},
+    case when current_setting('{name}', true) is not null
+        then set_config('{name}', {value}, true) end as set{number}"""
+    for number, (name, value) in enumerate(_FOR_INDEX.items())
+)
+SET_BACK = "select " + ",".join(
+    f"""
+    case when ${number} is not null then set_config('{name}', ${number}, true) end as set{number}"""
+    for number, name in enumerate(_FOR_INDEX, 1)
+)
+SETTINGS_FOR_INDEX = len(_FOR_INDEX)
 OPERATORS = {"cosine": "<=>", "l2": "<->", "inner": "<#>"}
 
 
