@@ -478,16 +478,17 @@ create or replace function aiq.vector_schema() returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    schema text;
 begin
-    return (
-        select n.nspname::text
-        from pg_extension as e
-        join pg_namespace as n on n.oid = e.extnamespace
-        where
-            e.extname = 'vector'
-            and has_schema_privilege('aiq_owner', n.oid, 'usage')
-            and has_schema_privilege('aiq_engine', n.oid, 'usage')
-    );
+    select n.nspname into schema
+    from pg_extension as e
+    join pg_namespace as n on n.oid = e.extnamespace
+    where
+        e.extname = 'vector'
+        and has_schema_privilege('aiq_owner', n.oid, 'usage')
+        and has_schema_privilege('aiq_engine', n.oid, 'usage');
+    return schema;
 end
 $$;
 alter function aiq.vector_schema() owner to aiq_owner;
