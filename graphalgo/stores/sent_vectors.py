@@ -1,4 +1,4 @@
-"""Exact distances of vectors in the form in which the server sends arrays of reals."""
+"""Exact distances of vectors in the form in which the server or pgvector sends them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 # There is none before Python 3.12.
 sumprod: Callable[[Sequence[float], Sequence[float]], float] | None = getattr(math, "sumprod", None)
 
-# The bytes before the first number: dimensions, flags, element type, length, lower
-# bound; each number then has its own length.
+# An array of reals: dimensions, flags, element type, length, lower bound; and before
+# each number its own length.
 HEADER_BYTES, NUMBER_BYTES = 20, 8
-FIRST_NUMBER = HEADER_BYTES + 4
+# A vector of pgvector: length and nothing, and then the numbers alone.
+VECTOR_HEADER_BYTES, VECTOR_NUMBER_BYTES = 4, 4
 
 # `math.sumprod` takes a third of the time of `math.fsum` over products. It adds in
 # triple-length arithmetic, each part a double, and only what two of them cannot hold is
@@ -48,30 +49,41 @@ def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes], f
     Returns
     -------
     callable
-        Takes what `array_send` gives for a vector of the same width, and returns
-        what :func:`graphalgo.p8ql.ranking.distance` does, to the bit.
+        Takes what `array_send` or pgvector's `vector_send` gives for a vector of
+        the same width, and returns what :func:`graphalgo.p8ql.ranking.distance`
+        does, to the bit.
     """
+    width = len(vector)
     exact = distances_from(kind, vector)
     allowed = _allowed(kind, vector)
     if allowed is None:
-        return lambda sent: exact(numbers_of(sent))
+        return lambda sent: exact(numbers_of(sent, width))
     assert sumprod is not None
     fast = distances_from(kind, vector, sumprod)
 
     def away(sent: bytes) -> float:
-        if sent[FIRST_NUMBER::NUMBER_BYTES].translate(None, allowed):
-            return exact(numbers_of(sent))
-        return fast(numbers_of(sent))
+        start, step = _layout(sent, width)
+        if sent[start::step].translate(None, allowed):
+            return exact(numbers_of(sent, width))
+        return fast(numbers_of(sent, width))
 
     return away
 
 
-def numbers_of(sent: bytes) -> Sequence[float]:
-    """Return the reals of an array as the server sends it, in network byte order."""
+def numbers_of(sent: bytes, width: int) -> Sequence[float]:
+    """Return so many reals, in network byte order, as the server or pgvector sends them."""
+    start, step = _layout(sent, width)
     words = array("f", sent)
     if byteorder == "little":
         words.byteswap()
-    return words[FIRST_NUMBER // 4 :: 2].tolist()
+    return words[start // 4 :: step // 4].tolist()
+
+
+def _layout(sent: bytes, width: int) -> tuple[int, int]:
+    """Return where the first number begins, and how far it is to the next."""
+    if len(sent) == VECTOR_HEADER_BYTES + VECTOR_NUMBER_BYTES * width:
+        return VECTOR_HEADER_BYTES, VECTOR_NUMBER_BYTES
+    return HEADER_BYTES + NUMBER_BYTES // 2, NUMBER_BYTES
 
 
 def _allowed(kind: str, vector: Sequence[float]) -> bytes | None:

@@ -71,8 +71,10 @@ def test_vectors_as_the_server_sends_them_have_the_same_distances(pair, kind):
     sent = struct.pack("!iIIii", 1, 0, 700, len(other), 1) + b"".join(
         struct.pack("!if", 4, number) for number in other
     )
-    assert numbers_of(sent) == other
-    assert distances_of_sent(kind, one)(sent) == distance(kind, one, other)
+    by_pgvector = struct.pack(f"!HH{len(other)}f", len(other), 0, *other)
+    for form in (sent, by_pgvector):
+        assert numbers_of(form, len(one)) == other
+        assert distances_of_sent(kind, one)(form) == distance(kind, one, other)
 
 
 @pytest.mark.parametrize(
