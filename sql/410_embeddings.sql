@@ -479,17 +479,23 @@ revoke all on function aiq.passages_to_embed(text, text, int) from public;
 
 -- pgvector, where it is
 
+-- Not in SQL: that would be planned again at each call.
 create or replace function aiq.vector_schema() returns text
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select n.nspname::text
+declare
+    schema text;
+begin
+    select n.nspname into schema
     from pg_extension as e
     join pg_namespace as n on n.oid = e.extnamespace
     where
         e.extname = 'vector'
         and has_schema_privilege('aiq_owner', n.oid, 'usage')
-        and has_schema_privilege('aiq_engine', n.oid, 'usage')
+        and has_schema_privilege('aiq_engine', n.oid, 'usage');
+    return schema;
+end
 $$;
 alter function aiq.vector_schema() owner to aiq_owner;
 comment on function aiq.vector_schema() is

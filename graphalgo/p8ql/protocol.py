@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Protocol, TypeAlias
 
     from graphalgo.engine.protocol import Store
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
         def embedded_models(self, source: str) -> list[str]:
             """Return the names of the models that have vectors of that source, sorted."""
+
+        def vector_space(self, source: str, model: str | None) -> VectorSpace | None:
+            """Return what a search among the vectors of a source begins with.
+
+            None where there is no such source, no such model, or, with `model`
+            None, no model that is the default.
+            """
 
         def vector_search(self) -> str:
             """Return how vectors are searched: `exact` or `approximate`."""
@@ -139,3 +146,40 @@ class EmbeddingModel:
         self.dim = dim
         self.distance = distance
         self.is_default = is_default
+
+
+class VectorSpace:
+    """The vectors of a source that one model has written.
+
+    Attributes
+    ----------
+    model : EmbeddingModel
+    has_vectors : bool
+        Whether any of them can be seen.
+    search : str
+        How they are searched: `exact` or `approximate`.
+    """
+
+    __slots__ = ("has_vectors", "model", "search")
+
+    def __init__(self, model: EmbeddingModel, has_vectors: bool, search: str) -> None:
+        self.model = model
+        self.has_vectors = has_vectors
+        self.search = search
+
+
+class Vector(list[float]):
+    """Doubles of reals.
+
+    Attributes
+    ----------
+    written : str or None
+        The text of an array that the server reads as the same reals, if there is one:
+        to write one takes several times as long as all that is done with it.
+    """
+
+    __slots__ = ("written",)
+
+    def __init__(self, numbers: Iterable[float], written: str | None = None) -> None:
+        super().__init__(numbers)
+        self.written = written

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import fsum, sqrt
-from operator import mul
+from operator import mul, sub
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphalgo.p8ql.protocol import Ranking, RowId
 
@@ -31,16 +31,50 @@ def distance(kind: str, one: Sequence[float], other: Sequence[float]) -> float:
     float
         The products are of doubles and their sum is rounded once (Shewchuk 1997,
         as `math.fsum`), so that no order of adding and no machine makes another
-        bit of it. A vector of length 0 has no direction: its cosine is 0.
+        bit of it. A vector of length 0 has no direction: its cosine is 0. Vectors
+        of one direction and length are at distance 0, no rounding beside it.
     """
-    if kind == "l2":
-        differences = [a - b for a, b in zip(one, other, strict=True)]
+    return distances_from(kind, one)(other)
+
+
+def sum_of_products(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the sum of the products of doubles, rounded once."""
+    return fsum(map(mul, one, other))
+
+
+def distances_from(
+    kind: str,
+    one: Sequence[float],
+    product: Callable[[Sequence[float], Sequence[float]], float] = sum_of_products,
+) -> Callable[[Sequence[float]], float]:
+    """Return the function that gives the distances of other vectors from one.
+
+    What depends on that one alone is computed once; the arguments and what the
+    function returns are those of :func:`distance`. With a `product` it is the
+    caller who answers for its being :func:`sum_of_products` to the bit.
+    """
+
+    def euclidean(other: Sequence[float]) -> float:
+        differences = list(map(sub, one, other))
         return sqrt(fsum(map(mul, differences, differences)))
-    product = fsum(map(mul, one, other))
+
+    def inner(other: Sequence[float]) -> float:
+        return -product(one, other)
+
+    def cosine(other: Sequence[float]) -> float:
+        # The squared lengths of reals are neither so great nor so small that their
+        # product would leave the doubles: within 1e-180 and 1e163, or 0.
+        squares = own * product(other, other)
+        if not squares:
+            return 1.0
+        return min(2.0, max(0.0, 1.0 - product(one, other) / sqrt(squares)))
+
+    if kind == "l2":
+        return euclidean
     if kind == "inner":
-        return -product
-    lengths = sqrt(fsum(map(mul, one, one))) * sqrt(fsum(map(mul, other, other)))
-    return 1.0 - product / lengths if lengths else 1.0
+        return inner
+    own = sum_of_products(one, one)
+    return cosine
 
 
 def fuse(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import isinf, isnan
+from math import isfinite, isinf, isnan
 
 from graphalgo.engine.arguments import near_spellings, quoted, shown
 from graphalgo.engine.errors import InvalidValue, UnknownName
 from graphalgo.engine.trigram import real
 from graphalgo.p8ql.plan import SearchPlan
+from graphalgo.p8ql.protocol import Vector, VectorSpace
 from graphalgo.p8ql.ranking import fuse
 
 TYPE_CHECKING = False
@@ -24,6 +25,8 @@ NAMED = 10
 # What a ranking is asked for at most: far more than any source has, and few enough that a
 # store may ask its own for some more.
 MOST_ROWS = 100_000_000
+# What Python reads as part of a number, or as space around one, and the server does not.
+NOT_IN_NUMBERS = "_\x1c\x1d\x1e\x1f"
 
 
 def text_rows(store: QueryStore, plan: TextPlan) -> list[dict[str, Any]]:
@@ -56,17 +59,16 @@ def vector_rows(
     InvalidValue
         The vector cannot be taken (22023).
     """
-    _source(store, plan.source)
-    model = _model(store, plan.model)
+    space = _space(store, plan)
+    model, search = space.model, space.search
     vector = _vector(embedding, model, plan)
-    written = store.embedded_models(plan.source)
-    if written and model.name not in written:
+    written = [] if space.has_vectors else store.embedded_models(plan.source)
+    if written:
         raise InvalidValue(
             f"source {shown(plan.source)} has no vectors of model {shown(model.name)}, "
             f"but of {quoted(written[:NAMED])}",
             f"Write USING {quoted(written[:1])} and send a vector that this model wrote.",
         )
-    search = store.vector_search()
     nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
     if isinstance(plan, SearchPlan):
         depth = min(plan.depth, MOST_ROWS)
@@ -114,6 +116,16 @@ def _source(store: QueryStore, name: str) -> TextSource:
     return source
 
 
+def _space(store: QueryStore, plan: SemanticPlan) -> VectorSpace:
+    space = store.vector_space(plan.source, plan.model)
+    if space is None:
+        # One of the two is missing, and refused.
+        _source(store, plan.source)
+        model = _model(store, plan.model)
+        space = VectorSpace(model, False, store.vector_search())
+    return space
+
+
 def _model(store: QueryStore, name: str | None) -> EmbeddingModel:
     models = store.embedding_models()
     names = [model.name for model in models]
@@ -143,7 +155,7 @@ def unknown(name: str, names: Sequence[str], what: str, modifier: str) -> Unknow
     return UnknownName(f"{shown(name)} is not a {what}", hint)
 
 
-def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> list[float]:
+def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> Vector:
     """Return the vector as doubles of reals; refuse what is none of the model's space."""
     send = f"Send the {model.dim} numbers that model {shown(model.name)} writes for the words"
     form = f"{send}, such as p_embedding => '[0.1, -0.2, …]'."
@@ -159,7 +171,9 @@ def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> 
             f"writes {model.dim}",
             form,
         )
-    vector = [_number(part, place, form) for place, part in enumerate(parts, 1)]
+    vector = _plain_numbers(embedding, parts)
+    if vector is None:
+        vector = Vector(_number(part, place, form) for place, part in enumerate(parts, 1))
     if model.distance == "cosine" and not any(vector):
         raise InvalidValue(
             "p_embedding is all zeros, and has no direction that a cosine could be taken of", form
@@ -180,6 +194,27 @@ def _parts(embedding: str | Sequence[float], form: str) -> Sequence[str | float]
         )
     inner = written[1:-1]
     return inner.split(",") if inner.strip() else []
+
+
+def _plain_numbers(embedding: Embedding, parts: Sequence[str | float]) -> Vector | None:
+    """Return what `_number` makes of each part, or None where it must have a look at them.
+
+    One by one they take five times as long. What Python takes for a number and the
+    server does not, and what one of them may round to 0, is left to `_number`.
+    """
+    from array import array  # noqa: PLC0415 - only a search for vectors pays for it
+
+    if not isinstance(embedding, str) or not embedding.isascii():
+        return None
+    if any(sign in embedding for sign in NOT_IN_NUMBERS):
+        return None
+    try:
+        reals = array("f", map(float, parts)).tolist()
+    except (ValueError, OverflowError):
+        return None
+    if not isfinite(sum(reals)) or 0.0 in reals:
+        return None
+    return Vector(reals, "{" + embedding.strip()[1:-1] + "}")
 
 
 def _number(part: str | float, place: int, form: str) -> float:

@@ -56,17 +56,26 @@ class ClientStore(RelationalStore):
         its settings are put back at the end.
         """
         self._any_ending = self._entity_types = self._judge = None
+        self._spaces.clear()
+        try:
+            with self._snapshot():
+                yield self
+        finally:
+            self._spaces.clear()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
         idle = psycopg.pq.TransactionStatus.IDLE
         if self.connection.info.transaction_status != idle:
             with local_settings(self.connection, SETTINGS):
-                yield self
+                yield
             return
         with self.connection.transaction():
             self.connection.execute(
                 "set transaction isolation level repeatable read, read only; "
                 + "; ".join(f"set local {name} = {value}" for name, value in SETTINGS.items())
             )
-            yield self
+            yield
 
     def _statement(self, text: str, types: Sequence[str]) -> tuple[str, list[int]]:
         """Return the text with each parameter cast, and which parameters it uses, renumbered."""

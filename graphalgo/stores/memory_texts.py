@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphalgo.engine.errors import InvalidValue, NotFound, UnknownName
 from graphalgo.engine.trigram import real
-from graphalgo.p8ql.protocol import EmbeddingModel, TextSource
-from graphalgo.p8ql.ranking import DISTANCES, distance
+from graphalgo.p8ql.protocol import EmbeddingModel, TextSource, VectorSpace
+from graphalgo.p8ql.ranking import DISTANCES, distances_from
 from graphalgo.stores.fulltext import Query, Vector, check_configuration, dictionary, snippet
 
 if TYPE_CHECKING:
@@ -198,6 +198,16 @@ class MemoryTexts:
     def embedded_models(self, source: str) -> list[str]:
         return sorted(model for one, model in self._vectors if one == source)
 
+    def vector_space(self, source: str, model: str | None) -> VectorSpace | None:
+        chosen = [
+            one
+            for one in self._models.values()
+            if one.name == model or (model is None and one.is_default)
+        ]
+        if source not in self._sources or not chosen:
+            return None
+        return VectorSpace(chosen[0], (source, chosen[0].name) in self._vectors, "exact")
+
     def vector_search(self) -> str:
         return "exact"
 
@@ -215,10 +225,9 @@ class MemoryTexts:
     def vector_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
     ) -> Ranking:
-        kind = self._models[model].distance
+        away = distances_from(self._models[model].distance, vector)
         ranking: Ranking = [
-            (row, distance(kind, vector, other))
-            for row, other in self._vectors.get((source, model), {}).items()
+            (row, away(other)) for row, other in self._vectors.get((source, model), {}).items()
         ]
         ranking.sort(key=lambda one: (one[1], one[0]))
         return ranking[:limit]

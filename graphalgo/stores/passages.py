@@ -9,6 +9,7 @@ sum rounded once, and ties go by id.
 from __future__ import annotations
 
 from math import inf, sqrt
+from operator import mul
 
 from graphalgo.engine.errors import InvalidValue, UnknownName
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource
+    from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource, VectorSpace
 
 TEXT_SOURCES = """
 select name, configuration, description from aiq.text_sources_api order by name
@@ -34,17 +35,31 @@ EMBEDDED_MODELS = """
 select model from aiq.embedded_models_api where source = $1 order by model
 """
 VECTOR_SEARCH = "select current_setting('aiq.vector_search', true) as setting"
+# What a search among the vectors of a source begins with, in one statement.
+VECTOR_SPACE = """
+select
+    m.name, m.dim, m.distance, m.is_default, aiq.vector_schema() is not null as pgvector,
+    current_setting('aiq.vector_search', true) as setting,
+    exists (
+        select from aiq.embedded_models_api as e where e.source = s.name and e.model = m.name
+    ) as has_vectors
+from aiq.text_sources_api as s
+cross join aiq.embedding_models_api as m
+where s.name = $1 and (m.name = $2 or ($2 is null and m.is_default))
+"""
 # How a model's vectors are compared, and whether pgvector can be asked.
 COMPARING = """
 select
-    (select distance from aiq.embedding_models_api where name = $1) as kind,
+    (select distance from aiq.embedding_models_api where name = $1) as distance,
     aiq.vector_schema() is not null as pgvector
 """
 TEXT_RANKING = "select id, number, rank::float8 as rank from aiq.rank_passages($1, $2, $3)"
 SHOWN_PASSAGES = "select id, number, title, snippet from aiq.show_passages($1, $2, $3)"
 NEAR_VECTORS = """
-select id, number, vector, near, kind from aiq.near_vectors($1, $2, $3, $4, $5, $6)
+select id, number, vector, near, kind
+from aiq.near_vectors($1, $2, $3::float8[]::real[], $4, $5, $6)
 """
+NEAR_VECTORS_TYPES = ("text", "text", "text", "float8", "int", "boolean")
 # Every vector as the bytes that the server sends it in: as a list of Python's
 # numbers it would take many times as long.
 ALL_VECTORS = """
@@ -66,9 +81,6 @@ MOST_ROWS = 2**31 - 1
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
-# The bytes before the first number of an array as the server sends it: dimensions,
-# flags, element type, length, lower bound; each number then has its own length.
-HEADER_BYTES, NUMBER_BYTES = 20, 8
 
 # Half the distance from 1 to the next number: what one rounding is off at most.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
@@ -90,6 +102,12 @@ class Passages:
     lengths below, is off by less than 3 g; a Euclidean distance by less than g times
     itself. With n a little greater than the width the few other roundings are in it.
     """
+
+    space_statement = VECTOR_SPACE
+
+    def __init__(self) -> None:
+        # What is known of (source, model), while a query reads.
+        self._spaces: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def _query(
         self, text: str, types: Sequence[str], parameters: Sequence[Any]
@@ -123,15 +141,19 @@ class Passages:
     def embedded_models(self, source: str) -> list[str]:
         return [row["model"] for row in self._query(EMBEDDED_MODELS, ("text",), (source,))]
 
+    def vector_space(self, source: str, model: str | None) -> VectorSpace | None:
+        from graphalgo.p8ql.protocol import EmbeddingModel, VectorSpace  # noqa: PLC0415
+
+        rows = self._query(self.space_statement, ("text", "text"), (source, model))
+        if not rows:
+            return None
+        row = rows[0]
+        self._spaces[source, row["name"]] = row
+        found = EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
+        return VectorSpace(found, bool(row["has_vectors"]), _chosen_search(row["setting"]))
+
     def vector_search(self) -> str:
-        setting: str | None = self._query(VECTOR_SEARCH, (), ())[0]["setting"]
-        chosen = (setting or "").strip().lower() or VECTOR_SEARCHES[0]
-        if chosen not in VECTOR_SEARCHES:
-            raise InvalidValue(
-                f'the setting aiq.vector_search is "{setting}", but must be exact or approximate',
-                "set aiq.vector_search = 'exact';",
-            )
-        return chosen
+        return _chosen_search(self._query(VECTOR_SEARCH, (), ())[0]["setting"])
 
     # Full text.
 
@@ -154,11 +176,11 @@ class Passages:
     def vector_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
     ) -> Ranking:
-        kind, pgvector = self._comparing(model)
-        length = sqrt(sum(number * number for number in vector))
+        kind, pgvector = self._comparing(source, model)
+        length = _length(vector)
         if pgvector and SHORTEST < length < LONGEST:
-            return self._near_vectors(source, model, kind, list(vector), length, limit)
-        return self._scan(source, model, kind, list(vector), limit)
+            return self._near_vectors(source, model, kind, vector, length, limit)
+        return self._scan(source, model, kind, vector, limit)
 
     def approximate_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
@@ -168,33 +190,41 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        length = sqrt(sum(number * number for number in vector))
+        length = _length(vector)
         error = _error(len(vector), SINGLE)
-        rows = self._query(
-            NEAR_VECTORS,
-            ("text", "text", "real[]", "float8", "int", "boolean"),
-            (source, model, list(vector), error * length, _rows(limit + SPARE_ROWS), True),
-        )
+        rows = self._indexed(source, model, vector, error * length, _rows(limit + SPARE_ROWS))
         if len(rows) < limit or not SHORTEST < length < LONGEST:
             return self.vector_ranking(source, model, vector, limit)
         found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
         return _nearest(found, limit)
 
-    def _comparing(self, model: str) -> tuple[str, bool]:
-        row = self._query(COMPARING, ("text",), (model,))[0]
-        if row["kind"] is None:
+    def _indexed(
+        self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return rows of NEAR_VECTORS that the model's index finds."""
+        return self._query(
+            NEAR_VECTORS,
+            NEAR_VECTORS_TYPES,
+            (source, model, array_text(vector), slack, limit, True),
+        )
+
+    def _comparing(self, source: str, model: str) -> tuple[str, bool]:
+        row = self._spaces.get((source, model))
+        if row is None:
+            row = self._query(COMPARING, ("text",), (model,))[0]
+        if row["distance"] is None:
             raise UnknownName(
                 f'"{model}" is not a registered embedding model',
                 "Register it with aiq.register_embedding_model.",
             )
-        return row["kind"], row["pgvector"]
+        return row["distance"], row["pgvector"]
 
     def _near_vectors(
         self,
         source: str,
         model: str,
         kind: str,
-        vector: list[float],
+        vector: Sequence[float],
         length: float,
         limit: int,
     ) -> Ranking:
@@ -206,21 +236,29 @@ class Passages:
         """
         error = _error(len(vector), SINGLE)
         wanted = _rows(limit + SPARE_ROWS)
+        text = array_text(vector)
         while True:
             rows = self._query(
                 NEAR_VECTORS,
-                ("text", "text", "real[]", "float8", "int", "boolean"),
-                (source, model, vector, error * length, wanted, False),
+                NEAR_VECTORS_TYPES,
+                (source, model, text, error * length, wanted, False),
             )
             found, least = _compared(kind, vector, rows, error, limit)
             if len(rows) < wanted or least > sorted(away for away, _ in found)[limit - 1]:
                 return _nearest(found, limit)
             wanted = _rows(wanted * MORE_ROWS)
 
-    def _scan(self, source: str, model: str, kind: str, vector: list[float], limit: int) -> Ranking:
+    def _scan(
+        self, source: str, model: str, kind: str, vector: Sequence[float], limit: int
+    ) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
-        from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+        from graphalgo.stores.sent_vectors import (  # noqa: PLC0415
+            HEADER_BYTES,
+            NUMBER_BYTES,
+            distances_of_sent,
+        )
 
+        away_from = distances_of_sent(kind, vector)
         size = max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * len(vector)))
         best: list[tuple[float, int]] = []
         numpy: Any = None
@@ -234,9 +272,7 @@ class Passages:
             else:
                 bound = best[limit - 1][0] if len(best) >= limit else inf
                 near = _can_be_near(numpy, kind, vector, rows, bound, limit)
-            best += [
-                (distance(kind, vector, _numbers(row["vector"])), row["passage_id"]) for row in near
-            ]
+            best += [(away_from(row["vector"]), row["passage_id"]) for row in near]
             best.sort()
             if len(best) > limit:
                 last = best[limit - 1][0]
@@ -246,6 +282,26 @@ class Passages:
             for row in self._query(PASSAGE_IDS, ("bigint[]",), ([one for _, one in best],))
         }
         return _nearest([(away, ids[one]) for away, one in best if one in ids], limit)
+
+
+def array_text(vector: Sequence[float]) -> str:
+    """Return the text of an array that the server reads as these reals."""
+    written: str | None = getattr(vector, "written", None)
+    return "{" + ",".join(map(repr, vector)) + "}" if written is None else written
+
+
+def _chosen_search(setting: str | None) -> str:
+    chosen = (setting or "").strip().lower() or VECTOR_SEARCHES[0]
+    if chosen not in VECTOR_SEARCHES:
+        raise InvalidValue(
+            f'the setting aiq.vector_search is "{setting}", but must be exact or approximate',
+            "set aiq.vector_search = 'exact';",
+        )
+    return chosen
+
+
+def _length(vector: Sequence[float]) -> float:
+    return sqrt(sum(map(mul, vector, vector)))
 
 
 def _rows(count: int) -> int:
@@ -278,8 +334,9 @@ def _compared(
     """
     from bisect import insort  # noqa: PLC0415
 
-    from graphalgo.p8ql.ranking import distance  # noqa: PLC0415
+    from graphalgo.stores.sent_vectors import distances_of_sent  # noqa: PLC0415
 
+    away_from = distances_of_sent(kind, vector)
     found: list[tuple[float, Mapping[str, Any]]] = []
     distances: list[float] = []
     least = -inf
@@ -288,7 +345,7 @@ def _compared(
         if len(distances) >= limit and least > distances[limit - 1]:
             # Neither this one nor any behind it.
             break
-        away = distance(kind, vector, _numbers(row["vector"]))
+        away = away_from(row["vector"])
         found.append((away, row))
         insort(distances, away)
     return found, least
@@ -316,17 +373,6 @@ def _least(kind: str, near: float, error: float) -> float:
     if kind == "l2":
         return near * (1 - error) - 1e-16
     return near - 1e-30
-
-
-def _numbers(sent: bytes) -> Sequence[float]:
-    """Return the reals of an array as the server sends it, in network byte order."""
-    from array import array  # noqa: PLC0415 - only a search without pgvector pays for it
-    from sys import byteorder  # noqa: PLC0415
-
-    words = array("f", sent)
-    if byteorder == "little":
-        words.byteswap()
-    return words[HEADER_BYTES // 4 + 1 :: 2]
 
 
 def _numpy() -> Any:

@@ -41,6 +41,7 @@ class RelationalStore(Passages, Catalogue):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._entity_types: list[tuple[str, str]] | None = None
         self._any_ending: bool | None = None
         self._judge: str | None = None

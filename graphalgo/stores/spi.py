@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphalgo.stores import sql
+from graphalgo.stores.passages import array_text
 from graphalgo.stores.relational import RelationalStore
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from graphalgo.engine.protocol import NodeInfo, NoInfo
+    from graphalgo.p8ql.protocol import RowId
 
 
 class SpiStore(RelationalStore):
@@ -84,14 +86,18 @@ class QuerySpiStore(SpiStore):
     """The store of `aiq.query`, which shows nodes itself.
 
     An exact key brings what is shown of its node along, so that a lookup takes one
-    statement. The plans are its own: `aiq.query` runs as its owner, and the server
-    would make a plan again each time that the user changes.
+    statement; so does what an index of vectors finds. The plans are its own:
+    `aiq.query` runs as its owner, and the server would make a plan again each time
+    that the user changes.
     """
+
+    space_statement = sql.OWN_VECTOR_SPACE
 
     def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
         super().__init__(plpy, shared)
         self._plans = shared.setdefault("graphalgo.query_plans", {})
         self._shown: dict[int, NodeInfo | NoInfo] = {}
+        self._titles: dict[RowId, str | None] = {}
 
     def exact_keys(
         self, keys: Sequence[str], kinds: Sequence[str], limit: int
@@ -120,3 +126,49 @@ class QuerySpiStore(SpiStore):
         if missing:
             self._shown.update(self.describe(missing))
         return self._shown
+
+    def _indexed(
+        self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Search the index in a statement that is planned once in a backend.
+
+        It is the model's own: the server plans it again when the index goes or the
+        extension changes, and it names what the space has just told.
+        """
+        space = self._spaces.get((source, model))
+        if space is None or not (space["pgvector"] and space["indexed"]):
+            return super()._indexed(source, model, vector, slack, limit)
+        schema = space["vector_schema"]
+        text = sql.indexed_vectors(schema, space["model_id"], space["dim"], space["distance"])
+        before = self._set_for_index(schema, limit)
+        try:
+            rows = self._query(
+                text,
+                ("text", "int", "int", "float8"),
+                (array_text(vector), space["source_id"], limit, slack),
+            )
+        finally:
+            self._set_back(before)
+        for row in rows:
+            self._titles[row["id"] if row["number"] is None else row["number"]] = row["title"]
+        return rows
+
+    def _set_for_index(self, schema: str, limit: int) -> list[str | None]:
+        """Set what an index is searched with; return what was set before."""
+        row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
+        if row["before0"] is None:
+            # The library is not loaded, and does not know its settings yet.
+            self._query(f"select null::{schema}.vector", (), ())
+            self._set_back([row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)])
+            row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
+        return [row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)]
+
+    def _set_back(self, before: list[str | None]) -> None:
+        self._query(sql.SET_BACK, ("text",) * len(before), before)
+
+    def passages(
+        self, source: str, ids: Sequence[RowId], words: str | None
+    ) -> dict[RowId, tuple[str | None, str | None]]:
+        if words is None and ids and all(one in self._titles for one in ids):
+            return {one: (self._titles[one], None) for one in ids}
+        return super().passages(source, ids, words)

@@ -49,15 +49,17 @@ order by k.number, k.node_id
 """
 # The same for one key, on the tables themselves: for whoever runs as their owner, whom
 # their policies bind. Each view asks once more who the caller is, and to ask takes
-# longer than to find the key. `$2` says whether canonical keys count, or the others.
+# longer than to find the key. The candidate function asks first, whatever there is, so
+# that a key that others hold is not told by one question more. `$2` says whether
+# canonical keys count, or the others.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from (
-    select h.node_id, h.key, h.kind from aiq.node_keys as h
-    where
-        h.key = $1 and not h.soft and (h.kind = 'canonical') = $2 and h.retired_at is null
-        and (select rbac.caller_audiences()) is not null
-    order by h.node_id limit $3
+from aiq.key_candidates(
+    array[$1], case when $2 then '{canonical}'::text[] else '{short,alias}' end, $3
+) as c
+cross join lateral (
+    select h.node_id, h.key, h.kind
+    from aiq.node_keys as h where h.node_id = c.node_id and h.key = $1 limit 1
 ) as k
 cross join lateral (
     select
@@ -69,6 +71,25 @@ cross join lateral (
     where m.id = k.node_id limit 1
 ) as n
 order by k.node_id
+"""
+# What a search among vectors begins with, on the tables for the same reason; and what
+# the text of the statement that searches an index is made of.
+OWN_VECTOR_SPACE = """
+select
+    m.name, m.dim, m.distance, m.is_default, s.id as source_id, m.id as model_id,
+    x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
+    to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
+    current_setting('aiq.vector_search', true) as setting,
+    (
+        select true from aiq.chunk_vectors as v
+        where v.model_id = m.id and v.source_id = s.id limit 1
+    ) as has_vectors
+from aiq.text_sources as s
+cross join aiq.embedding_models as m
+cross join (select aiq.vector_schema() as vector_schema offset 0) as x
+where
+    s.name = $1 and (m.name = $2 or ($2 is null and m.is_default))
+    and (select rbac.caller_audiences()) is not null
 """
 SOFT_NAMES = "select number, node_id, key from aiq.nodes_by_soft_name($1, true, $2)"
 FUZZY_KEYS = """
@@ -435,4 +456,80 @@ def judged_links(quoted_judge: str) -> str:
     return f"""
 select j.node_id, j.linked_id, j.confidence::float8 as confidence, j.reason
 from {quoted_judge}($1) as j (node_id, linked_id, confidence, reason)
+"""
+
+
+# What an index over vectors is searched with. The planner does not know how long a scan
+# over vectors that are stored apart takes; and where few rows are the caller's, the
+# index has far to go.
+_FOR_INDEX = {
+    "hnsw.ef_search": "least(1000, greatest(100, $1))::text",
+    "hnsw.iterative_scan": "'relaxed_order'",
+    "hnsw.max_scan_tuples": "'2147483647'",
+    "hnsw.scan_mem_multiplier": "'8'",
+    "enable_seqscan": "'off'",
+    "enable_sort": "'off'",
+}
+# What was set before, by column; null is what the library does not know, which knows
+# its settings once it is loaded. As one row without any scan, which is the fastest.
+SET_FOR_INDEX = "select " + ",\n".join(
+    f"""
+    current_setting('{name}', true) as before{number},
+    case when current_setting('{name}', true) is not null
+        then set_config('{name}', {value}, true) end as set{number}"""
+    for number, (name, value) in enumerate(_FOR_INDEX.items())
+)
+SET_BACK = "select " + ",".join(
+    f"""
+    case when ${number} is not null then set_config('{name}', ${number}, true) end as set{number}"""
+    for number, name in enumerate(_FOR_INDEX, 1)
+)
+SETTINGS_FOR_INDEX = len(_FOR_INDEX)
+OPERATORS = {"cosine": "<=>", "l2": "<->", "inner": "<#>"}
+
+
+def indexed_vectors(schema: str, model: int, dim: int, kind: str) -> str:
+    """Return the statement for what a model's index finds near a vector.
+
+    For whoever owns the tables, whom their policies bind.
+
+    Parameters
+    ----------
+    schema : str
+        pgvector's, quoted as it must be.
+    model : int
+        The model's id.
+    dim : int
+        Its width.
+    kind : str
+        Its distance: `cosine`, `l2` or `inner`.
+
+    Returns
+    -------
+    str
+        Parameters: `$1` the vector as an array's text, `$2` the source's id, `$3` the
+        most rows, `$4` the slack of `aiq.near_vectors`, whose columns it has, and
+        `title`. The vectors are sent as pgvector's, which takes a fifth of the time.
+    """
+    less = " - $4 * v.norm" if kind == "inner" else " - 0 * $4"
+    return f"""
+select
+    c.row_id as id, c.row_number as number, c.title,
+    {schema}.vector_send(v.vector::{schema}.vector) as vector,
+    case when v.norm > 1e-10 and v.norm < 1e10 then v.near{less} else '-Infinity' end as near,
+    '{kind}' as kind
+from (
+    select
+        o.chunk_id, o.vector, o.norm,
+        o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) (
+            select $1::float8[]::real[]::{schema}.vector({dim})
+        ) as near
+    from aiq.chunk_vectors as o
+    where o.model_id = {model} and o.source_id = $2
+    order by near limit $3
+) as v
+cross join lateral (
+    select o.row_id, o.row_number, o.title
+    from aiq.text_chunks as o where o.id = v.chunk_id limit 1
+) as c
 """

@@ -210,6 +210,70 @@ def test_the_index_is_what_the_approximate_search_reads(notes: Connection) -> No
         assert fresh.execute(scans).fetchone() != before
 
 
+def test_a_query_finds_by_the_index_what_the_store_finds(notes: Connection) -> None:
+    """Through a statement of its own, with a plan that is kept; and leaves no setting behind."""
+    vectors = _clustered(3_000, 8, 5)
+    _write_for_two(notes, vectors)
+    question = 'SEMANTIC "x" FROM notes USING "small" LIMIT 7'
+    target = [0.5, -0.25, 1.5, 0.0, 1e-3, -2.0, 0.75, 0.1]
+    texts = [array_text(target), str(target), str([*target[:4], "1e-60", *target[5:]])]
+    texts[2] = texts[2].replace("'", "")
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as fresh:
+        for user in (USER_A, USER_B, None, USER_A):
+            for text in texts:
+                with speaking(fresh, user) as store:
+                    fresh.execute("set local aiq.vector_search = 'approximate'")
+                    before = _settings(fresh)
+                    row = fresh.execute("select aiq.query(%s, %s)", [question, text]).fetchone()
+                    changed = [one for one in _settings(fresh) if one not in before]
+                    # A library that is loaded brings settings with it.
+                    assert {one[1] for one in changed if "enable" in one[0]} == set()
+                    assert changed == [] or user == USER_A
+                    asked = [real(one) for one in target]
+                    if "e-60" in text:
+                        asked[4] = 0.0
+                    expected = store.approximate_ranking("notes", "small", asked, 7)
+                assert row is not None
+                found = [(one["id"], one["distance"]) for one in row[0]["rows"]]
+                assert found == expected
+                assert len(found) == (0 if user is None else 7)
+                assert {one["title"] for one in row[0]["rows"]} == {
+                    f"note {one}" for one, _ in found
+                }
+
+
+def test_a_kept_plan_heeds_that_the_index_goes_and_comes(notes: Connection) -> None:
+    vectors = _clustered(500, 8, 5)
+    _write_for_two(notes, vectors)
+    question = 'SEMANTIC "x" FROM notes USING "small" LIMIT 3'
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as other:
+
+        def ask() -> list[int]:
+            with speaking(other, USER_A):
+                other.execute("set local aiq.vector_search = 'approximate'")
+                row = other.execute(
+                    "select aiq.query(%s, %s)", [question, array_text(vectors[1])]
+                ).fetchone()
+            assert row is not None
+            return [one["id"] for one in row[0]["rows"]]
+
+        before = ask()
+        notes.execute("select aiq.index_embeddings('small', false)")
+        with pytest.raises(psycopg.Error) as caught:
+            ask()
+        assert caught.value.sqlstate == "55000"
+        notes.execute("select aiq.index_embeddings('small')")
+        assert ask() == before
+
+
+def _write_for_two(connection: Connection, vectors: dict[int, list[float]]) -> None:
+    """Even ids for one tenant and odd ones for the other, with an index over all."""
+    _model(connection, 8, "cosine")
+    _write(connection, {one: vectors[one] for one in vectors if one % 2}, ORG_A)
+    _write(connection, {one: vectors[one] for one in vectors if not one % 2}, ORG_B)
+    connection.execute("select aiq.index_embeddings('small')")
+
+
 def test_an_index_is_made_over_dropped_and_kept_in_step(notes: Connection) -> None:
     vectors = _clustered(300, 8, 5)
     _model(notes, 8, "l2")

@@ -641,6 +641,41 @@ class TestTiming:
         assert counts[0] > 0
         assert counts[2] == counts[3]
 
+    @pytest.mark.parametrize(
+        ("form", "denied", "missing"),
+        [
+            ('LOOKUP "{}"', "9331803", "9331809"),
+            ('LOOKUP "{}"', "Bulk Harmony", "Xyzzyx Qwqwqw"),
+            ('LOOKUP "{}"', "tug/plugh plover", "tug/xyzzyx qwqwqw"),
+            ('LOOKUP "{}", "another key"', "9331803", "9331809"),
+            ('FUZZY LOOKUP "{}"', "9331803", "9331809"),
+            ('GRAPH "{}"', "VSL-1", "VSL-8"),
+            ('GRAPH "{}"', "Bulk Harmony", "Xyzzyx Qwqwqw"),
+            ('GRAPH "{}"', "tug/plugh plover", "tug/xyzzyx qwqwqw"),
+        ],
+    )
+    def test_a_query_asks_for_the_caller_as_often(self, connection, form, denied, missing):
+        connection.execute(
+            'select aiq.upsert_graph(\'{"nodes": [{"k": "tug", "n": "plugh plover"}]}\','
+            " jsonb_build_object('org', (select id from rbac.orgs where slug = 'meridian')))"
+        )
+
+        def rows(name, tenant):
+            become(connection, tenant)
+            answer = connection.execute("select aiq.query(%s)", [form.format(name)]).fetchone()
+            connection.execute("reset role")
+            return answer[0]["rows"]
+
+        connection.execute("set local track_functions = 'all'")
+        assert rows(denied, "meridian") or form.startswith("GRAPH")
+        counts = []
+        for name in (denied, missing, denied, missing):
+            before = self.asked_for(connection)
+            assert rows(name, "kestrel") == []
+            counts.append(self.asked_for(connection) - before)
+        assert counts[0] > 0
+        assert counts[2] == counts[3]
+
     @staticmethod
     def answered(connection, store, function, text, tenant):
         become(connection, tenant)

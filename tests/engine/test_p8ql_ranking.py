@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from array import array
 from fractions import Fraction
 from math import sqrt
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphalgo.p8ql.ranking import distance, fuse
+from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of
 
 REALS = st.floats(-1e6, 1e6, width=32)
 PAIRS = st.integers(1, 20).flatmap(
@@ -30,6 +33,48 @@ def test_the_order_of_the_numbers_makes_no_difference(pair):
     for kind in ("cosine", "l2", "inner"):
         assert distance(kind, one, other) == distance(kind, one[::-1], other[::-1])
         assert distance(kind, one, other) == distance(kind, other, one)
+
+
+@given(PAIRS)
+def test_a_cosine_distance_is_from_0_to_2_and_0_between_the_same(pair):
+    one, other = pair
+    assert 0.0 <= distance("cosine", one, other) <= 2.0
+    if any(one):
+        assert distance("cosine", one, one) == 0.0
+
+
+@pytest.mark.parametrize("size", [1.401298464324817e-45, 1e-30, 1.0, 3.4028234663852886e38])
+def test_no_length_of_reals_is_too_small_or_too_great(size):
+    for width in (1, 16_000):
+        assert distance("cosine", [size] * width, [size] * width) == 0.0
+        assert distance("cosine", [size] * width, [-size] * width) == 2.0
+
+
+# Numbers of one range and of several, zeros, and powers of two, whose sums are ties.
+SIZES = st.floats(2.0**-16, 1.0, width=32).map(lambda one: one * (1 if one < 0.5 else -1))
+ODD = st.one_of(SIZES, REALS, st.sampled_from([0.0, -0.0, 2.0**-126, 1.4e-45, 3e38, -(2.0**-20)]))
+SENT = st.one_of(
+    *(
+        st.integers(1, 40).flatmap(
+            lambda width, numbers=numbers: st.tuples(
+                *[st.lists(numbers, min_size=width, max_size=width)] * 2
+            )
+        )
+        for numbers in (SIZES, ODD)
+    )
+)
+
+
+@given(SENT, st.sampled_from(["cosine", "l2", "inner"]))
+def test_vectors_as_the_server_sends_them_have_the_same_distances(pair, kind):
+    one, other = (array("f", numbers).tolist() for numbers in pair)
+    sent = struct.pack("!iIIii", 1, 0, 700, len(other), 1) + b"".join(
+        struct.pack("!if", 4, number) for number in other
+    )
+    by_pgvector = struct.pack(f"!HH{len(other)}f", len(other), 0, *other)
+    for form in (sent, by_pgvector):
+        assert numbers_of(form, len(one)) == other
+        assert distances_of_sent(kind, one)(form) == distance(kind, one, other)
 
 
 @pytest.mark.parametrize(
