@@ -630,6 +630,9 @@ declare
     part aiq.unsettled;
     link aiq.link_tables;
 begin
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        perform aiq.require_nothing_unseen();
+    end if;
     foreach part in array p_parts loop
         if part.keys is not null then
             perform aiq.open_arrivals(part.entity_type, part.source_table, part.keys);
@@ -647,71 +650,109 @@ comment on function aiq.settle_parts(aiq.unsettled[]) is
     'Opens the edges between what a transaction has written and what others have committed meanwhile';
 revoke all on function aiq.settle_parts(aiq.unsettled[]) from public;
 
--- The lock is taken at the end of the transaction, all of it at once and in order, and
--- is held no longer than the commit takes: nobody waits for it who holds it. Those who
--- make nodes share it; those who leave rows waiting have it alone.
+create or replace function aiq.hold_tables(p_alone int[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    item record;
+begin
+    for item in
+        select t.lock, bool_or(t.alone) as alone
+        from (
+            select hashtext(u.source_table) as lock, false as alone
+            from aiq.unsettled as u where u.keys is not null
+            union
+            select hashtext(e.name), true
+            from aiq.link_tables as l
+            cross join lateral (values (l.src_table), (l.dst_table)) as e (name)
+            where l.id = any (p_alone)
+        ) as t
+        group by t.lock order by t.lock
+    loop
+        if item.alone then
+            perform pg_advisory_xact_lock(1634298211, item.lock);
+        else
+            perform pg_advisory_xact_lock_shared(1634298211, item.lock);
+        end if;
+    end loop;
+end
+$$;
+alter function aiq.hold_tables(int[]) owner to aiq_engine;
+comment on function aiq.hold_tables(int[]) is
+    'Locks, in one order, the tables whose rows a transaction has made nodes, shared, and those that some link tables name, alone';
+revoke all on function aiq.hold_tables(int[]) from public;
+
+-- The locks of tables are taken at the end of the transaction, all of them at once and
+-- in order. Those who make nodes share them; those who leave rows waiting have both
+-- tables alone that the rows may name. That rows of one more link table are left waiting
+-- may show only under the locks. A shared lock is never made a stronger one, since two
+-- who share it would wait for each other: all are let go and taken anew.
+--
+-- A row that is needed now may be locked by a transaction that has still to come here.
+-- So whoever has the tables waits for a row but a moment, less than it takes until a
+-- deadlock is looked for; then lets go of the tables, waits for the row without them, and
+-- begins again. The writer's own lock_timeout holds for the whole.
 create or replace function aiq.settle_at_commit() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    item record;
-    left_over aiq.unsettled[];
-    alone int[] := '{}';
+    parts aiq.unsettled[];
+    alone int[];
+    more int[];
+    code text;
+    crowded boolean := false;
+    again int := 0;
+    lock_timeout constant text := current_setting('lock_timeout');
+    patience constant interval := lock_timeout::interval;
+    begun constant timestamptz := clock_timestamp();
 begin
     -- The first of the transaction's rows settles them all.
     if not exists (select from aiq.unsettled as u where u.id = new.id) then
         return null;
     end if;
-    for item in
-        select t.lock, bool_or(t.waits) as waits
-        from (
-            select hashtext(u.source_table) as lock, false as waits
-            from aiq.unsettled as u where u.keys is not null
-            union
-            select hashtext(e.name), true
-            from aiq.unsettled as u
-            join aiq.link_tables as l on l.id = u.link_id
-            cross join lateral (values (l.src_table), (l.dst_table)) as e (name)
-        ) as t
-        group by t.lock order by t.lock
+    parts := array(select u from aiq.unsettled as u order by u.id);
+    alone := array(select distinct u.link_id from aiq.unsettled as u where u.link_id is not null);
     loop
-        if item.waits then
-            perform pg_advisory_xact_lock(1634298211, item.lock);
-            alone := alone || item.lock;
-        else
-            perform pg_advisory_xact_lock_shared(1634298211, item.lock);
-        end if;
-    end loop;
-    update aiq.link_waits as w
-    set times = w.times + 1
-    from (select distinct u.link_id from aiq.unsettled as u where u.link_id is not null) as u
-    where w.link_id = u.link_id;
-    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        perform aiq.require_nothing_unseen();
-    end if;
-    with taken as (
-        delete from aiq.unsettled as u returning u
-    )
-    select array_agg(t.u order by (t.u).id) into left_over from taken as t;
-    -- Whoever waits for this in a trigger lets go after a while.
-    for attempt in 1..5 loop
         begin
-            perform aiq.settle_parts(left_over);
-            exit;
-        exception when deadlock_detected then
-            if attempt = 5 then
+            if crowded then
+                perform aiq.wait_at_most(patience);
+                perform aiq.settle_parts(parts);
+                perform set_config('lock_timeout', lock_timeout, true);
+            end if;
+            perform aiq.hold_tables(alone);
+            if patience = interval '0' or patience > interval '100 milliseconds' then
+                perform set_config('lock_timeout', '100ms', true);
+            end if;
+            update aiq.link_waits as w set times = w.times + 1 where w.link_id = any (alone);
+            perform aiq.settle_parts(parts);
+            perform set_config('lock_timeout', lock_timeout, true);
+            more := array(
+                select distinct u.link_id from aiq.unsettled as u where u.link_id <> all (alone)
+            );
+            if more <> '{}' then
+                raise exception using errcode = 'GA002', message = 'more rows wait';
+            end if;
+            -- What still waits has been looked at under locks that nobody shared.
+            delete from aiq.unsettled;
+            return null;
+        exception when others then
+            -- This lets go of every lock of this attempt.
+            get stacked diagnostics code = returned_sqlstate;
+            if code = 'GA002' then
+                alone := alone || more;
+            elsif code = '40P01' and again < 10 or code = '55P03' and (
+                patience = interval '0' or clock_timestamp() < begun + patience
+            ) then
+                again := again + (code = '40P01')::int;
+                crowded := true;
+            else
                 raise;
             end if;
         end;
     end loop;
-    -- What still waits has been looked at, but for rows that were found only now, under
-    -- a lock that was shared: their own turn of this trigger comes next.
-    delete from aiq.unsettled as u
-    using aiq.link_tables as l
-    where l.id = u.link_id and hashtext(l.src_table) = any (alone) and hashtext(l.dst_table) = any (alone);
-    return null;
 end
 $$;
 alter function aiq.settle_at_commit() owner to aiq_engine;

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from contextlib import ExitStack
+from random import Random
 
 import psycopg
 import pytest
@@ -175,6 +176,166 @@ def test_a_row_that_waits_for_nothing_is_a_problem_with_a_remedy(db):
     db.execute(found[0][1])
     assert db.execute(PROBLEMS).fetchall() == []
     assert edges(db) == {("2", "follows", "1")}
+
+
+# Commits that meet
+
+CARGO = """
+insert into aiq.relations (src_type, relation, dst_type) values
+    ('vessel', 'calls_at', 'operator'), ('vessel', 'owned_by', 'operator');
+create table harbour.operators (id int primary key, name text);
+create table harbour.calls (id int primary key, a int, b int);
+create table harbour.owners (id int primary key, a int, b int);
+select aiq.register_entity_table('operator', 'harbour.operators', 'name');
+select aiq.register_link_table('harbour.calls', 'calls_at', 'vessel', 'operator', 'a', 'b');
+select aiq.register_link_table('harbour.owners', 'owned_by', 'vessel', 'operator', 'a', 'b');
+"""
+VESSEL = "insert into harbour.vessels (id, name) values (%s, 'v')"
+OPERATOR = "insert into harbour.operators (id, name) values (%s, 'o')"
+CALL = "insert into harbour.calls (id, a, b) values (%s, %s, %s)"
+
+
+def commit_together(connections):
+    """Commit in as many threads; the errors."""
+    barrier = threading.Barrier(len(connections))
+    failures = []
+
+    def commit(connection):
+        barrier.wait()
+        try:
+            connection.commit()
+        except psycopg.Error as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=commit, args=(one,)) for one in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_both_ends_of_a_row_written_since_commit_together(db, two, turn):
+    db.execute(CARGO)
+    two[0].execute(VESSEL, [10])
+    two[1].execute(OPERATOR, [10])
+    db.execute(CALL, [1, 10, 10])
+    assert commit_together(two) == []
+    assert edges(db) == {("10", "calls_at", "10")}
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_sources_of_rows_that_still_wait_commit_together(db, two, turn):
+    db.execute(CARGO)
+    for number, connection in enumerate(two):
+        connection.execute(VESSEL, [10 + number])
+    for number in range(2):
+        db.execute(CALL, [number, 10 + number, 20 + number])
+    assert commit_together(two) == []
+    assert edges(db) == set()
+    db.execute("insert into harbour.operators (id, name) values (20, 'o'), (21, 'o')")
+    assert edges(db) == {("10", "calls_at", "20"), ("11", "calls_at", "21")}
+
+
+def test_both_ends_of_a_row_of_a_table_that_names_itself_commit_together(db, two):
+    for number, connection in enumerate(two):
+        connection.execute(VESSEL, [10 + number])
+    db.execute("insert into harbour.convoys (a, b) values (10, 11), (11, 10), (10, 99)")
+    assert commit_together(two) == []
+    assert edges(db) == {("10", "follows", "11"), ("11", "follows", "10")}
+
+
+@pytest.mark.parametrize("outcome", ["commit", "rollback"])
+def test_a_row_that_another_has_changed_holds_up_nobody_but_those_it_names(
+    db, installed, two, outcome
+):
+    """The one who has changed the row gets the locks that the others need for theirs."""
+    db.execute(CARGO)
+    db.execute(OPERATOR, [10])
+    with ExitStack() as stack:
+        writers = [stack.enter_context(psycopg.connect(installed)) for _ in range(6)]
+        for number, writer in enumerate(writers):
+            writer.execute(VESSEL, [10 + number])
+        db.execute(
+            "insert into harbour.calls (id, a, b) select i, i, 10 from generate_series(10, 15) as i"
+        )
+        two[0].execute("update harbour.calls set b = 99")
+        failures = []
+        threads = []
+        for writer in writers:
+            threads.append(committing(writer, failures))
+            time.sleep(0.25)
+        two[1].execute(VESSEL, [50])
+        two[1].commit()
+        began = time.monotonic()
+        getattr(two[0], outcome)()
+        assert time.monotonic() - began < 1
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    opened = {(str(i), "calls_at", "10") for i in range(10, 16)}
+    assert edges(db) == (opened if outcome == "rollback" else set())
+    assert db.execute(PROBLEMS).fetchall() == []
+
+
+def test_one_snapshot_that_waits_for_the_maker_of_a_node_does_not_keep_it_from_committing(db, two):
+    two[0].execute("set transaction isolation level repeatable read")
+    two[0].execute(LINK)
+    two[1].execute("insert into harbour.vessels (id, name) values (2, 'Star')")
+    failures = []
+    thread = committing(two[0], failures)
+    thread.join(1.5)
+    assert thread.is_alive()
+    two[1].commit()
+    thread.join()
+    assert [failure.sqlstate for failure in failures] == ["40001"]
+    db.execute(LINK)
+    assert edges(db) == {("2", "follows", "1")}
+
+
+def test_sessions_that_write_several_tables_commit_together(db, installed):
+    """What each writes is its own, so that nothing but the commits can meet."""
+    db.execute(CARGO)
+    random = Random(7)
+    writers, rounds = 6, 25
+    with ExitStack() as stack:
+        connections = [stack.enter_context(psycopg.connect(installed)) for _ in range(writers)]
+        for turn in range(rounds):
+            base = 100 + turn * 10
+            pairs = [(random.randrange(4), random.randrange(4)) for _ in range(6)]
+            statements = [(VESSEL, [base + i]) for i in range(4)]
+            statements += [(OPERATOR, [base + i]) for i in range(4 if turn % 2 else 2)]
+            statements += [
+                (
+                    f"insert into harbour.{random.choice(['calls', 'owners'])} values (%s, %s, %s)",
+                    [base + number, base + a, base + b],
+                )
+                for number, (a, b) in enumerate(pairs)
+            ]
+            statements += [
+                ("insert into harbour.convoys (a, b) values (%s, %s)", [base + a, base + b])
+                for a, b in set(pairs)
+            ]
+            random.shuffle(statements)
+            # A few are there before the others commit, and unseen by what they wrote.
+            early, late = statements[:3], statements[3:]
+            for number, (statement, values) in enumerate(late):
+                connections[number % writers].execute(statement, values)
+            for statement, values in early:
+                db.execute(statement, values)
+            assert commit_together(connections) == []
+    expected = db.execute(
+        "select l.a::text, l.relation, l.b::text from ("
+        " select 'calls_at' as relation, a, b from harbour.calls"
+        " union select 'owned_by', a, b from harbour.owners) as l"
+        " join harbour.vessels as s on s.id = l.a join harbour.operators as d on d.id = l.b"
+        " union select c.a::text, 'follows', c.b::text from harbour.convoys as c"
+        " join harbour.vessels as s on s.id = c.a join harbour.vessels as d on d.id = c.b"
+    ).fetchall()
+    assert edges(db) == set(expected)
+    assert db.execute(PROBLEMS).fetchall() == []
+    assert db.execute("select count(*) from aiq.unsettled").fetchone() == (0,)
 
 
 # Copies of scopes
