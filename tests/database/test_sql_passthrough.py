@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from graphalgo.install import install
 from graphalgo.loading import load_harbour
-from graphalgo.passthrough import OPENERS, opener
+from graphalgo.passthrough import LONGEST_STATEMENT, OPENERS, opener
 from tests.support import harbour
 from tests.support.passthrough import (
     EITHER,
@@ -201,17 +201,38 @@ class TestLimits:
         assert "16 MB" in one["note"]
 
     def test_a_long_statement(self, connection):
-        text = "x" * 1_000_000
+        text = "ä" * (LONGEST_STATEMENT - len("select '' as x"))
         assert passthrough(connection, f"select '{text}' as x")["rows"] == [{"x": text}]
+        state_, message, hint = refused(
+            connection, f"select aiq.sql_passthrough($q$select '{text}' as xy$q$)"
+        )
+        assert state_ == "22023"
+        assert message == "p_statement has 100001 characters, but may have 100000: it is too long"
+        assert hint
+
+    def test_a_statement_that_is_too_long_is_not_read(self, connection):
         started = time.perf_counter()
-        for prefix in (
-            "/*" * 500_000,
-            "/*" * 250_000 + "*/" * 250_000,
-            "-- x\n" * 200_000,
-            "(" * 1_000_000,
-        ):
-            assert refused(connection, f"select aiq.sql_passthrough('{prefix}')")[0] == "42601"
-        assert time.perf_counter() - started < 4
+        assert (
+            refused(connection, f"select aiq.sql_passthrough('{'/*' * 5_000_000}')")[0] == "22023"
+        )
+        assert time.perf_counter() - started < 2
+
+    @pytest.mark.parametrize(
+        "prefix",
+        [
+            "/*" * 50_000, "/*" * 25_000 + "*/" * 25_000, "/**/" * 25_000, "-- x\n" * 20_000,
+            "--\r" * 33_000, "-- x\r" * 10_000 + "-- x\n" * 10_000, "(" * 100_000, " " * 100_000,
+            "\n " * 50_000, "-" * 100_000, "x" * 100_000, "explain /*" + "*" * 99_990,
+        ],
+        ids=lambda prefix: repr(prefix[:4]),
+    )  # fmt: skip
+    def test_the_first_word_is_found_in_no_time(self, prefix):
+        best = 1.0
+        for _ in range(3):
+            started = time.perf_counter()
+            opener(prefix)
+            best = min(best, time.perf_counter() - started)
+        assert best < 0.05
 
     @pytest.mark.parametrize(
         "statement",
@@ -251,6 +272,9 @@ class TestOpener:
             ("values(1)", "values"),
             ("\f\r\t\n with", "with"),
             ("--\rtable x", "table"),
+            ("--", ""),
+            ("-- select", ""),
+            (" " * 1000 + "-- \r\n" * 100 + "/**/table", "table"),
             ("-- select\n-- select\r\nexplain", "explain"),
             ("/**/select", "select"),
             ("/***/select", "select"),

@@ -145,6 +145,13 @@ REFUSED = {
         'has 3 numbers, but model "hand-4d" writes 4',
     ),
     "empty": ('SEMANTIC "x" FROM notes', "[ ]", "22023", "has 0 numbers"),
+    "too long": (
+        'SEMANTIC "x" FROM notes', "[" + " " * 999_999 + "]", "22023",
+        "p_embedding has 1000001 characters, but may have 1000000: it is too long",
+    ),
+    "as long as may be": (
+        'SEMANTIC "x" FROM notes', "[" + "1," * 499_998 + "10]", "22023", "has 499999 numbers",
+    ),
     "NaN": ('SEMANTIC "x" FROM notes', "[1,NaN,3,4]", "22023", 'number 2 of p_embedding is "NaN"'),
     "infinity": ('SEMANTIC "x" FROM notes', "[1,2,-inf,4]", "22023", "must be finite"),
     "too great": ('SEMANTIC "x" FROM notes', "[1,2,1e39,4]", "22023", "greater than any real"),
