@@ -19,8 +19,8 @@ from graphalgo.p8ql.plan import (
     ROW_LIMIT,
     WALK_DEPTH,
     WALK_LIMIT,
-    quote,
 )
+from graphalgo.p8ql.printing import quote
 
 TYPE_CHECKING = False
 
