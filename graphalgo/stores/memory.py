@@ -298,8 +298,8 @@ class MemoryStore(MemoryTexts):
         where there are any, `verdicts` and `distinct`, each a list of objects with the
         columns of the tables of that name; and `text_sources` (`name`,
         `configuration`), `passages` (`source`, `id`, `title`, `content`),
-        `embedding_models` (`name`, `dim`, `distance`, `is_default`) and `embeddings`
-        (`source`, `model`, `id`, `vector`).
+        `embedding_models` (`name`, `dim`, `distance`, `is_default`, `description`) and
+        `embeddings` (`source`, `model`, `id`, `vector`).
 
         Raises
         ------
