@@ -32,6 +32,10 @@ PLAN = "graphalgo.run_statement"
 GUARD = "aiq.sql_passthrough"
 # What the server's lexer takes for white space, in every version.
 WHITE_SPACE = " \t\n\r\f"
+# Characters. A longer statement is refused unread, as a longer query is; no word that
+# matters here is as long as the other.
+LONGEST_STATEMENT = 100_000
+LONGEST_WORD = 64
 
 _READ_CLAIMS = "select coalesce(current_setting('request.jwt.claims', true), '') as claims"
 _QUIET = "select set_config('client_min_messages', 'error', true)"
@@ -74,7 +78,8 @@ def sql_passthrough(
     shared : dict
         The backend's global dictionary `GD`. The claims are pinned in it.
     statement : str
-        Begins with one of `OPENERS`, after white space and comments.
+        Begins with one of `OPENERS`, after white space and comments; of at most
+        `LONGEST_STATEMENT` characters.
     limit : int
         At least 1; the most rows to read.
 
@@ -132,23 +137,37 @@ def analyzes(statement: str) -> bool:
 def _word(statement: str, place: int) -> tuple[str, int]:
     """Return the next word, in lower case, and where it ends."""
     start = end = _after_comments(statement, place)
-    while end < len(statement) and (statement[end].isalnum() or statement[end] in "_$"):
+    for letter in statement[start : start + LONGEST_WORD]:
+        if not (letter.isalnum() or letter in "_$"):
+            break
         end += 1
     return statement[start:end].lower(), end
 
 
 def _after_comments(statement: str, place: int = 0) -> int:
-    while place < len(statement):
-        if statement[place] in WHITE_SPACE:
-            place += 1
-        elif statement.startswith("--", place):
-            while place < len(statement) and statement[place] not in "\n\r":
-                place += 1
+    # One character ends a line here, so that none is looked for in vain again and again.
+    lines = statement.replace("\r", "\n")
+    while True:
+        place = _after_white_space(statement, place)
+        if statement.startswith("--", place):
+            place = lines.find("\n", place)
+            if place < 0:
+                return len(statement)
         elif statement.startswith("/*", place):
             place = _after_block_comment(statement, place)
         else:
-            break
-    return place
+            return place
+
+
+def _after_white_space(statement: str, place: int) -> int:
+    size = 16
+    while True:
+        piece = statement[place : place + size]
+        rest = piece.lstrip(WHITE_SPACE)
+        place += len(piece) - len(rest)
+        if rest or not piece:
+            return place
+        size *= 2
 
 
 def _after_block_comment(statement: str, place: int) -> int:
@@ -178,6 +197,13 @@ def _unfit(statement: str | None, limit: int | None) -> dict[str, str | None] | 
             "sqlstate": "22023",
             "message": "p_statement is null, but must be a statement",
             "hint": "Write for example select * from aiq.nodes_api.",
+        }
+    if len(statement) > LONGEST_STATEMENT:
+        return {
+            "sqlstate": "22023",
+            "message": f"p_statement has {len(statement)} characters, but may have"
+            f" {LONGEST_STATEMENT}: it is too long",
+            "hint": "Read from a table or a view instead of writing many values out.",
         }
     if limit is None or limit < 1:
         return {

@@ -4,6 +4,7 @@
 create or replace function aiq.query_plpython(p_query text, p_embedding text) returns jsonb
 language plpython3u stable security invoker
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 set plan_cache_mode = force_generic_plan
 set jit = off
 as $plpython$@plpy:query@$plpython$;

@@ -8,12 +8,24 @@
 -- which could then drop it.
 --
 -- What it does not keep from: reading settings (claims, headers, whatever a gateway puts
--- there) and the server's statistics; a policy of others that reads the setting
+-- there) and the server's statistics; and a policy of others that reads the setting
 -- request.jwt.claims by itself, rather than rbac.caller_audiences, can be told other
--- claims; and what a function does outside this database (dblink, an untrusted language)
--- is not rolled back, nor are PREPARE in a function's text, setseed and messages for
--- logical decoding that are not transactional. A session lock that the session held
--- already and the statement took once more is held once more.
+-- claims.
+--
+-- What a rollback does not undo, and what therefore stays:
+-- - sequences, on PostgreSQL 15 alone: there set_config('transaction_read_only', null, true)
+--   puts back what the session began with, without a check, so that a statement can write
+--   for a moment. Rows it writes are rolled back, but a number that nextval or setval takes
+--   from a sequence that `authenticated` may use is taken. Later versions refuse it;
+-- - session advisory locks that the caller holds and the statement releases: each is taken
+--   again when it ends, once, however often it was held, and if another session got it in
+--   between the call fails with 55P03. One that the caller held and the statement took once
+--   more is held once more;
+-- - what functions that execute text do to the session: DEALLOCATE of the caller's prepared
+--   statements, PREPARE of others, CLOSE of the caller's cursors, and how far MOVE and FETCH
+--   have moved them;
+-- - setseed, and messages for logical decoding that are not transactional;
+-- - what a function does outside this database (dblink, an untrusted language).
 --
 -- All around the statement is a cursor of a fixed name (see rbac.caller_audiences), and
 -- around that a subtransaction that is read only and always rolled back.
@@ -60,6 +72,9 @@ begin
     row_count := 0;
     -- Refuses what is not one statement, or one that answers no rows.
     open statement for execute p_statement;
+    -- Runs what does not run row by row: here, since an error that passes through PL/Python
+    -- has its words put before the server's.
+    move forward 0 in statement;
     select
         json_agg(json_build_object('name', c.name, 'type', format_type(c.type, c.modifier)) order by c.number),
         (array_agg(c.name order by c.number) filter (where c.occurrence > 1))[1]
@@ -76,7 +91,6 @@ begin
     end if;
     loop
         fetch statement into one;
-        exit when not found;
         -- PostgreSQL 15 lets a statement reset this, though what it writes is rolled back.
         if current_setting('transaction_read_only') <> 'on' then
             raise exception using
@@ -84,6 +98,7 @@ begin
                 message = 'the statement makes its transaction writable, but it must be read only',
                 hint = 'Leave transaction_read_only as it is.';
         end if;
+        exit when not found;
         if row_count = p_limit then
             cut := format('Only the first %s rows are here: p_limit leaves out the others.', row_count);
             exit;
@@ -174,6 +189,6 @@ end
 $$;
 alter function aiq.sql_passthrough(text, int) owner to aiq_reader;
 comment on function aiq.sql_passthrough(text, int) is
-    'Runs one statement (SELECT, WITH, TABLE, VALUES or EXPLAIN), read only and with the rights of authenticated, and answers its columns and rows as JSON. Names outside pg_catalog need their schema. Nothing of it stays: it is rolled back, and session locks that it took are released. Arguments: p_statement; p_limit, at least 1 row, of which no more than 16 MB are answered: truncated and note say what was left out.';
+    'Runs one statement (SELECT, WITH, TABLE, VALUES or EXPLAIN), read only and with the rights of authenticated, and answers its columns and rows as JSON. Names outside pg_catalog need their schema. Nothing of it stays: it is rolled back, and session locks that it took are released. Sequences on PostgreSQL 15, locks that the caller held, and prepared statements and cursors of the session are beyond that. Arguments: p_statement, at most 100,000 characters; p_limit, at least 1 row, of which no more than 16 MB are answered: truncated and note say what was left out.';
 revoke all on function aiq.sql_passthrough(text, int) from public;
 grant execute on function aiq.sql_passthrough(text, int) to authenticated, aiq_worker;

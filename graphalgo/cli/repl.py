@@ -31,8 +31,9 @@ PROMPT = "p8ql> "
 HELP = r"""A query of P8QL answers it; SCHEMA "p8ql" tells the language.
 \embedding FILE   the vector of SEMANTIC and SEARCH from now on; without FILE none
 \json             answers as JSON, or as tables again
-\help  \quit"""
+\help  \quit, or \q"""
 COMMANDS = ("\\embedding", "\\help", "\\json", "\\quit")
+QUITS = ("\\quit", "\\q")
 KEYS_SHOWN = 20
 
 HistoryOption = Annotated[
@@ -96,7 +97,7 @@ class Session:
         if not line:
             return True
         command, _, argument = line.partition(" ")
-        if command == "\\quit":
+        if command in QUITS:
             return False
         try:
             if line.startswith("\\"):
@@ -144,6 +145,7 @@ def _typed(source: Source, history: Path | None) -> Iterator[str]:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import Completer, Completion
         from prompt_toolkit.history import FileHistory, InMemoryHistory
+        from prompt_toolkit.shortcuts import CompleteStyle
     except ImportError as error:
         raise MissingSetting(
             "the package prompt_toolkit is not installed, which lines are typed with",
@@ -165,8 +167,12 @@ def _typed(source: Source, history: Path | None) -> Iterator[str]:
         remembered: Any = FileHistory(str(path))
     except OSError:
         remembered = InMemoryHistory()
+    # This style completes before the next key is looked at: Enter runs what is shown.
     session: PromptSession[str] = PromptSession(
-        history=remembered, completer=Completions(), complete_while_typing=False
+        history=remembered,
+        completer=Completions(),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
     )
     while True:
         try:

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from graphalgo.loading.connecting import connected, require_schema
 from graphalgo.samples import harbour_json
-from graphalgo.samples.harbour import SOURCE_PREFIX, TABLES
+from graphalgo.samples.harbour import MODEL_DESCRIPTION, SOURCE_PREFIX, TABLES
 
 Row = dict[str, Any]
 
@@ -168,7 +168,7 @@ select aiq.register_text_source(
 _REGISTER_MODEL = """
 select aiq.register_embedding_model(
     %(name)s, %(dim)s, %(distance_op)s, p_is_default => %(is_default)s,
-    p_description => 'vectors made by hand: machinery lies one way, people the other'
+    p_description => %(description)s
 )
 """
 _PUT_VECTORS = "select aiq.put_embeddings('notes', %s, %s::text[], %s::real[])"
@@ -301,7 +301,7 @@ def _put_notes(cursor: Cursor[Any], sample: Row, scoped: bool) -> None:
         cursor.execute(_PUT_NOTE, note | _org(note, scoped))
     cursor.execute(_REGISTER_NOTES)
     model = sample["embedding_model"]
-    cursor.execute(_REGISTER_MODEL, model)
+    cursor.execute(_REGISTER_MODEL, model | {"description": MODEL_DESCRIPTION})
     ids = [str(note["id"]) for note in notes]
     vectors = [[float(number) for number in note["embedding"]] for note in notes]
     cursor.execute(_PUT_VECTORS, (model["name"], ids, vectors))

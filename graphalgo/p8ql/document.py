@@ -19,8 +19,8 @@ from graphalgo.p8ql.plan import (
     ROW_LIMIT,
     WALK_DEPTH,
     WALK_LIMIT,
-    quote,
 )
+from graphalgo.p8ql.printing import quote
 
 TYPE_CHECKING = False
 
@@ -163,7 +163,7 @@ def _limits() -> dict[str, Any]:
 
 def _dialect(store: QueryStore) -> dict[str, Any]:
     sources = store.text_sources()
-    models = store.embedding_models()
+    models = store.embedding_model_rows()
     return {
         "modes": [
             {"mode": mode, "form": FORMS[mode], "answers": MEANINGS[mode]}
@@ -180,20 +180,12 @@ def _dialect(store: QueryStore) -> dict[str, Any]:
             }
             for source in sources
         ],
-        "models": [
-            {
-                "name": model.name,
-                "dim": model.dim,
-                "distance": model.distance,
-                "is_default": model.is_default,
-            }
-            for model in models
-        ],
+        "models": models,
         "vector_search": store.vector_search(),
         "examples": _examples(
             {
                 "source": next((source.name for source in sources), "notes"),
-                "model": next((model.name for model in models), "model"),
+                "model": next((model["name"] for model in models), "model"),
                 "relation": next(iter(store.relation_names()), "operated_by"),
                 "readable": "aiq.nodes_api",
             }

@@ -103,6 +103,11 @@ class Lexer:
         return Token(STRING, text[start + 1 : end].replace(quote * 2, quote), start + 1)
 
 
+def is_word(text: str) -> bool:
+    """Tell whether a text is read as one word."""
+    return bool(text) and not any(one in _ENDS_WORD or one.isspace() for one in text)
+
+
 def first_word(text: str) -> tuple[str, int, int]:
     """Return a query's first word in capitals, and where it begins and ends (from 0).
 

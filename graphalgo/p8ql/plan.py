@@ -45,7 +45,17 @@ class Plan:
         return {"mode": self.mode, **{name: getattr(self, name) for name in self._fields}}
 
     def to_text(self) -> str:
-        """Return a query that parses to an equal plan."""
+        """Return a query that parses to an equal plan.
+
+        It leaves out what is so by default. What the parser has accepted is never
+        printed longer than it accepts.
+        """
+        from graphalgo.p8ql.printing import printed  # noqa: PLC0415 - only printing needs it
+
+        return printed(*self._written())
+
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
+        """Return what opens the query, its strings, and the modifiers that are needed."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -70,9 +80,9 @@ class LookupPlan(Plan):
         self.fuzzy = fuzzy
         self.limit = limit
 
-    def to_text(self) -> str:
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
         fuzzy = "FUZZY " if self.fuzzy else ""
-        return f"{fuzzy}LOOKUP {', '.join(map(quote, self.keys))} LIMIT {self.limit}"
+        return f"{fuzzy}LOOKUP", self.keys, _modifiers(("LIMIT", self.limit, KEY_LIMIT))
 
 
 class GraphPlan(Plan):
@@ -94,9 +104,13 @@ class GraphPlan(Plan):
         self.degree_cap = DEGREE_CAP
         self.limit = limit
 
-    def to_text(self) -> str:
-        relation = "" if self.relation is None else f" TYPE {quote(self.relation)}"
-        return f"GRAPH {quote(self.key)} DEPTH {self.depth}{relation} LIMIT {self.limit}"
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
+        modifiers = _modifiers(
+            ("DEPTH", self.depth, WALK_DEPTH),
+            ("TYPE", self.relation, None),
+            ("LIMIT", self.limit, WALK_LIMIT),
+        )
+        return self.mode, [self.key], modifiers
 
 
 class TextPlan(Plan):
@@ -110,8 +124,9 @@ class TextPlan(Plan):
         self.source = source
         self.limit = limit
 
-    def to_text(self) -> str:
-        return f"TEXT {quote(self.words)} FROM {quote(self.source)} LIMIT {self.limit}"
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
+        modifiers = _modifiers(("FROM", self.source, None), ("LIMIT", self.limit, ROW_LIMIT))
+        return self.mode, [self.words], modifiers
 
 
 class SemanticPlan(Plan):
@@ -129,11 +144,13 @@ class SemanticPlan(Plan):
         self.model = model
         self.limit = limit
 
-    def to_text(self) -> str:
-        model = "" if self.model is None else f" USING {quote(self.model)}"
-        return (
-            f"{self.mode} {quote(self.words)} FROM {quote(self.source)}{model} LIMIT {self.limit}"
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
+        modifiers = _modifiers(
+            ("FROM", self.source, None),
+            ("USING", self.model, None),
+            ("LIMIT", self.limit, ROW_LIMIT),
         )
+        return self.mode, [self.words], modifiers
 
 
 class SearchPlan(SemanticPlan):
@@ -173,10 +190,10 @@ class SchemaPlan(Plan):
     def as_dict(self) -> dict[str, Any]:
         return {"mode": self.mode, "facet": self.facet, "from": self.source}
 
-    def to_text(self) -> str:
-        facet = "" if self.facet is None else f" {quote(self.facet)}"
-        source = "" if self.source is None else f" FROM {quote(self.source)}"
-        return f"SCHEMA{facet}{source}"
+    def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
+        # Only the facet "sql" is of one relation, so that goes without saying.
+        facet = f" {self.facet}" if self.facet and self.source is None else ""
+        return f"SCHEMA{facet}", [], _modifiers(("FROM", self.source, None))
 
 
 class SqlPlan(Plan):
@@ -192,6 +209,8 @@ class SqlPlan(Plan):
         return self.statement
 
 
-def quote(text: str) -> str:
-    """Return a text as a string of the dialect."""
-    return '"' + text.replace('"', '""') + '"'
+def _modifiers(*given: tuple[str, int | str | None, int | None]) -> list[tuple[str, int | str]]:
+    """Return the modifiers, each with its value, that are not what they are by default."""
+    return [
+        (name, value) for name, value, default in given if value is not None and value != default
+    ]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         def embedding_models(self) -> list[EmbeddingModel]:
             """Return the registered embedding models, by name."""
 
+        def embedding_model_rows(self) -> list[dict[str, Any]]:
+            """Return name, dim, distance, is_default and description of each model, by name."""
+
         def embedded_models(self, source: str) -> list[str]:
             """Return the names of the models that have vectors of that source, sorted."""
 
@@ -137,15 +140,24 @@ class EmbeddingModel:
         `cosine`, `l2` or `inner` (the negative inner product).
     is_default : bool
         Whether it serves where a query names no model.
+    description : str or None
     """
 
-    __slots__ = ("dim", "distance", "is_default", "name")
+    __slots__ = ("description", "dim", "distance", "is_default", "name")
 
-    def __init__(self, name: str, dim: int, distance: str, is_default: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        distance: str,
+        is_default: bool = False,
+        description: str | None = None,
+    ) -> None:
         self.name = name
         self.dim = dim
         self.distance = distance
         self.is_default = is_default
+        self.description = description
 
 
 class VectorSpace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphalgo.engine.errors import Ambiguous, NotFound
+from graphalgo.engine.errors import Ambiguous, InvalidValue, NotFound, UnknownName
 from graphalgo.engine.lookup import lookup
 from graphalgo.engine.walk import walk
 from graphalgo.p8ql.parser import parse
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
+    from graphalgo.engine.errors import GraphAlgoError
     from graphalgo.engine.rows import Row
     from graphalgo.p8ql.plan import GraphPlan, LookupPlan, Plan, SchemaPlan, SqlPlan, TextPlan
     from graphalgo.p8ql.protocol import QueryStore
@@ -24,6 +25,9 @@ BLOCK_ROWS = 5_000
 SQL_NOTE = (
     "Not run here: aiq.sql_passthrough(p_statement) runs this statement, read only, as the caller."
 )
+# What the engine calls by the names of the SQL functions' arguments, in the dialect's words.
+ARGUMENTS = {"p_key": "the key", "p_depth": "DEPTH", "p_relation": "TYPE", "p_limit": "LIMIT"}
+SIMILAR_NAMES = ("aiq.lookup with p_fuzzy => true", "FUZZY LOOKUP")
 
 
 def query(store: QueryStore, text: str, embedding: Embedding = None) -> Envelope:
@@ -86,11 +90,22 @@ def _lookup(store: QueryStore, plan: LookupPlan, embedding: Embedding) -> Envelo
 def _graph(store: QueryStore, plan: GraphPlan, embedding: Embedding) -> Envelope:
     try:
         rows = walk(store, plan.key, plan.depth, plan.relation, plan.degree_cap, plan.limit)
+    except (InvalidValue, UnknownName) as error:
+        _translate(error)
+        raise
     except NotFound as error:
+        if not error.near and error.hint:
+            error.hint = error.hint.replace(*SIMILAR_NAMES)
         return envelope(plan, [], error=_told(error), did_you_mean=list(error.near))
     except Ambiguous as error:
         return envelope(plan, [], error=_told(error), candidates=list(error.candidates))
     return envelope(plan, dictionaries(store, rows))
+
+
+def _translate(error: GraphAlgoError) -> None:
+    """Put the dialect's word in the place of an argument's name, with which a message begins."""
+    name, space, rest = error.message.partition(" ")
+    error.message = f"{ARGUMENTS.get(name, name)}{space}{rest}"
 
 
 def _told(error: NotFound | Ambiguous) -> dict[str, Any]:

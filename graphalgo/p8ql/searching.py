@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from graphalgo.p8ql.query import Embedding
 
 NAMED = 10
+# Characters. A longer text of a vector is refused unread: the widest model's takes fewer.
+LONGEST_EMBEDDING = 1_000_000
 # What a ranking is asked for at most: far more than any source has, and few enough that a
 # store may ask its own for some more.
 MOST_ROWS = 100_000_000
@@ -187,6 +189,12 @@ def _parts(embedding: str | Sequence[float], form: str) -> Sequence[str | float]
         if not isinstance(embedding, (list, tuple)):
             raise InvalidValue(f"p_embedding is {embedding!r}, but must be an array", form)
         return embedding
+    if len(embedding) > LONGEST_EMBEDDING:
+        raise InvalidValue(
+            f"p_embedding has {len(embedding)} characters, but may have {LONGEST_EMBEDDING}: "
+            "it is too long",
+            form,
+        )
     written = embedding.strip()
     if written[:1] + written[-1:] not in ("[]", "{}"):
         raise InvalidValue(

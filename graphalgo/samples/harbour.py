@@ -30,6 +30,9 @@ NOTES = "notes"
 
 NOTES_DESCRIPTION = "what inspectors and the two lines have noted"
 
+MODEL_DESCRIPTION = "vectors made by hand: machinery lies one way, people the other"
+"""What the sample's embedding model is."""
+
 SOURCE_PREFIX = "harbour."
 """What the ``source_table`` of a node of the sample begins with."""
 
@@ -144,6 +147,7 @@ def _notes(data: Mapping[str, Any], scoped: bool) -> dict[str, list[Row]]:
                 "dim": model["dim"],
                 "distance": model["distance_op"],
                 "is_default": model["is_default"],
+                "description": MODEL_DESCRIPTION,
             }
         ],
         "passages": [],

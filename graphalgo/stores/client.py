@@ -20,8 +20,14 @@ from graphalgo.stores.settings import PINNED, local_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# Plans are made once: the arguments are arrays, whose values the planner cannot use.
-SETTINGS = {**PINNED, "plan_cache_mode": "force_generic_plan", "jit": "off"}
+# Types and arguments are written alike in every session. Plans are made once: the
+# arguments are arrays, whose values the planner cannot use.
+SETTINGS = {
+    **PINNED,
+    "quote_all_identifiers": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
 
 PARAMETER = compile_pattern(r"\$(\d+)")
 

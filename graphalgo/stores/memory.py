@@ -14,6 +14,7 @@ from json import JSONDecodeError, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphalgo.engine.arguments import shown
 from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import SOFT_PREFIX
@@ -298,8 +299,8 @@ class MemoryStore(MemoryTexts):
         where there are any, `verdicts` and `distinct`, each a list of objects with the
         columns of the tables of that name; and `text_sources` (`name`,
         `configuration`), `passages` (`source`, `id`, `title`, `content`),
-        `embedding_models` (`name`, `dim`, `distance`, `is_default`) and `embeddings`
-        (`source`, `model`, `id`, `vector`).
+        `embedding_models` (`name`, `dim`, `distance`, `is_default`, `description`) and
+        `embeddings` (`source`, `model`, `id`, `vector`).
 
         Raises
         ------
@@ -550,7 +551,11 @@ class MemoryStore(MemoryTexts):
         return []
 
     def relation_columns(self, relation: str) -> list[dict[str, Any]] | None:
-        return None
+        """Refuse: there is no SQL here, so none that could be misspelt either (42704)."""
+        raise UnknownName(
+            f"{shown(relation)} is not a readable relation: a graph file has no relations",
+            "Ask a database for them; here SCHEMA graph tells what there is.",
+        )
 
     def callable_functions(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return nothing: there is no SQL here."""

@@ -100,7 +100,12 @@ class MemoryTexts:
         kept.put(row_id, title, content)
 
     def add_embedding_model(
-        self, name: str, dim: int, distance: str = "cosine", is_default: bool = False
+        self,
+        name: str,
+        dim: int,
+        distance: str = "cosine",
+        is_default: bool = False,
+        description: str | None = None,
     ) -> None:
         """Add an embedding model; of several defaults the last added is the default.
 
@@ -123,7 +128,7 @@ class MemoryTexts:
         if is_default:
             for model in self._models.values():
                 model.is_default = False
-        self._models[name] = EmbeddingModel(name, dim, distance, is_default)
+        self._models[name] = EmbeddingModel(name, dim, distance, is_default, description)
 
     def add_embedding(
         self, source: str, model: str, row_id: RowId, vector: Sequence[float]
@@ -177,7 +182,11 @@ class MemoryTexts:
 
     def _add_model_from(self, row: Mapping[str, Any]) -> None:
         self.add_embedding_model(
-            row["name"], row["dim"], row.get("distance", "cosine"), row.get("is_default", False)
+            row["name"],
+            row["dim"],
+            row.get("distance", "cosine"),
+            row.get("is_default", False),
+            row.get("description"),
         )
 
     def _add_embedding_from(self, row: Mapping[str, Any]) -> None:
@@ -194,6 +203,10 @@ class MemoryTexts:
 
     def embedding_models(self) -> list[EmbeddingModel]:
         return [self._models[name] for name in sorted(self._models)]
+
+    def embedding_model_rows(self) -> list[dict[str, Any]]:
+        parts = ("name", "dim", "distance", "is_default", "description")
+        return [{part: getattr(model, part) for part in parts} for model in self.embedding_models()]
 
     def embedded_models(self, source: str) -> list[str]:
         return sorted(model for one, model in self._vectors if one == source)

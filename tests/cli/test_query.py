@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from threading import Timer
 
 import psycopg
 import pytest
@@ -82,6 +81,21 @@ def test_tables_and_what_stands_below_them(run, graph):
     assert "aiq.sql_passthrough" in answer.stdout
 
 
+def test_a_graph_file_has_no_relations_of_sql(run, graph):
+    for text in ('SCHEMA "sql" FROM edges_current', "SCHEMA FROM aiq.nodes_api"):
+        answer = run("query", text, "--graph", graph)
+        assert answer.exit_code == 2
+        assert "a graph file has no relations" in answer.stderr
+        assert "SQLSTATE 42704" in answer.stderr
+
+
+def test_a_graph_file_has_no_callers(run, graph):
+    sub = harbour.claims_of("kestrel")["sub"]
+    answer = run("query", 'LOOKUP "Meridian Dawn"', "--graph", graph, "--as-sub", sub)
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert "in a graph file nothing is anybody's" in answer.stderr
+
+
 def test_an_embedding_comes_from_standard_input_too(run, graph):
     answer = run(
         "query", 'SEARCH "psc-441" FROM notes', "--graph", graph, "--embedding", "-",
@@ -147,6 +161,11 @@ class TestRepl:
             assert "is no command" in answer.stderr
             assert "Meridian Line" in answer.stdout
 
+    @pytest.mark.parametrize("command", ["\\quit", "\\q"])
+    def test_two_commands_quit(self, run, graph, command):
+        answer = run("repl", "--graph", graph, input=f'{command}\nLOOKUP "nobody"\n')
+        assert (answer.exit_code, answer.stdout, answer.stderr) == (0, "", "")
+
     def test_help(self, run, graph):
         answer = run("repl", "--graph", graph, input="\\help\n")
         assert "\\embedding FILE" in answer.stderr
@@ -165,12 +184,18 @@ class TestRepl:
     def test_the_tab_key_completes(self, tmp_path):
         source = EngineSource(MemoryStore.from_dict(harbour_json()))
         with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
-            typed.send_text('GRAPH "bulk h\t')
-            # What completes is looked for while the keys go on.
-            Timer(1.0, typed.send_text, ["\r\x04"]).start()
+            typed.send_text('GRAPH "bulk h\t\rTEXT "x" fr\t notes\rLOOKUP "meri\td\x01\x0b\x04')
+            # Enter that follows at once runs what is completed.
             assert list(repl_module._typed(source, tmp_path / "history")) == [
-                'GRAPH "bulk harmony"'
+                'GRAPH "bulk harmony"',
+                'TEXT "x" FROM notes',
             ]
+
+    def test_what_several_words_begin_with_stays_and_they_are_shown(self, tmp_path):
+        source = EngineSource(MemoryStore.from_dict(harbour_json()))
+        with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
+            typed.send_text("SE\t\rSEM\t\r\x04")
+            assert list(repl_module._typed(source, tmp_path / "history")) == ["SE", "SEMANTIC"]
 
     def test_a_lost_connection_ends_it(self, dsn):
         with psycopg.connect(dsn, autocommit=True) as connection:

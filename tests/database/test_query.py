@@ -107,7 +107,7 @@ def test_what_does_not_parse_is_refused_alike(connection, twin, text):
         ('SEARCH "x" FROM notes', "junk", "22023", "must be an array"),
         ('TEXT "x" FROM nots', None, "42704", '"nots" is not a registered text source'),
         ('SEARCH "x" FROM notes USING hand', MACHINERY, "42704", '"hand" is not a registered'),
-        ('GRAPH "x" TYPE operatedby', None, "42704", '"operatedby"'),
+        ('GRAPH "x" TYPE operatedby', None, "42704", 'TYPE is "operatedby", which is not'),
         ("SCHEMA sql FROM aiq.nodes", None, "42704", '"aiq.nodes" is not a readable relation'),
         ('GRAPH " "', None, "22023", "is empty"),
     ],
@@ -268,6 +268,40 @@ class TestSchema:
                 "insert into aiq.nodes (entity_type, summary) values ('pilot', 'one')"
             )
             assert ask(superuser, "SCHEMA")["document"] == first
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            "quote_all_identifiers = on", "search_path = aiq, harbour, public", "datestyle = 'SQL'",
+            "intervalstyle = sql_standard", "timezone = 'Asia/Tokyo'", "extra_float_digits = -15",
+            "bytea_output = escape", "standard_conforming_strings = off", "xmloption = document",
+            "default_text_search_config = 'pg_catalog.simple'", "array_nulls = off",
+        ],
+    )  # fmt: skip
+    def test_it_is_the_same_in_every_session(self, dsn, setting):
+        texts = ("SCHEMA", "SCHEMA sql FROM aiq.nodes_api", "SCHEMA sql FROM harbour.odd")
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(
+                "create table harbour.odd (a harbour.vessels, b numeric(4, 2), c name)"
+            )
+            try:
+                plain = [ask(connection, text)["document"] for text in texts]
+                connection.execute(f"set {setting}")
+                assert [ask(connection, text)["document"] for text in texts] == plain
+                store = ClientStore(connection)
+                assert [query(store, text)["document"] for text in texts] == plain
+                with connection.transaction():
+                    assert [query(store, text)["document"] for text in texts] == plain
+            finally:
+                connection.execute("drop table harbour.odd")
+
+    def test_a_model_is_described(self, dsn):
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            (model,) = ask(connection, "SCHEMA p8ql")["document"]["p8ql"]["models"]
+        assert model == {
+            "name": "hand-4d", "dim": 4, "distance": "cosine", "is_default": True,
+            "description": "vectors made by hand: machinery lies one way, people the other",
+        }  # fmt: skip
 
     @pytest.fixture
     def fresh(self, make_database):

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from graphalgo.install import install
 from graphalgo.loading import load_harbour
-from graphalgo.passthrough import OPENERS, opener
+from graphalgo.passthrough import LONGEST_STATEMENT, OPENERS, opener
 from tests.support import harbour
 from tests.support.passthrough import (
     EITHER,
@@ -201,17 +201,38 @@ class TestLimits:
         assert "16 MB" in one["note"]
 
     def test_a_long_statement(self, connection):
-        text = "x" * 1_000_000
+        text = "ä" * (LONGEST_STATEMENT - len("select '' as x"))
         assert passthrough(connection, f"select '{text}' as x")["rows"] == [{"x": text}]
+        state_, message, hint = refused(
+            connection, f"select aiq.sql_passthrough($q$select '{text}' as xy$q$)"
+        )
+        assert state_ == "22023"
+        assert message == "p_statement has 100001 characters, but may have 100000: it is too long"
+        assert hint
+
+    def test_a_statement_that_is_too_long_is_not_read(self, connection):
         started = time.perf_counter()
-        for prefix in (
-            "/*" * 500_000,
-            "/*" * 250_000 + "*/" * 250_000,
-            "-- x\n" * 200_000,
-            "(" * 1_000_000,
-        ):
-            assert refused(connection, f"select aiq.sql_passthrough('{prefix}')")[0] == "42601"
-        assert time.perf_counter() - started < 4
+        assert (
+            refused(connection, f"select aiq.sql_passthrough('{'/*' * 5_000_000}')")[0] == "22023"
+        )
+        assert time.perf_counter() - started < 2
+
+    @pytest.mark.parametrize(
+        "prefix",
+        [
+            "/*" * 50_000, "/*" * 25_000 + "*/" * 25_000, "/**/" * 25_000, "-- x\n" * 20_000,
+            "--\r" * 33_000, "-- x\r" * 10_000 + "-- x\n" * 10_000, "(" * 100_000, " " * 100_000,
+            "\n " * 50_000, "-" * 100_000, "x" * 100_000, "explain /*" + "*" * 99_990,
+        ],
+        ids=lambda prefix: repr(prefix[:4]),
+    )  # fmt: skip
+    def test_the_first_word_is_found_in_no_time(self, prefix):
+        best = 1.0
+        for _ in range(3):
+            started = time.perf_counter()
+            opener(prefix)
+            best = min(best, time.perf_counter() - started)
+        assert best < 0.05
 
     @pytest.mark.parametrize(
         "statement",
@@ -251,6 +272,9 @@ class TestOpener:
             ("values(1)", "values"),
             ("\f\r\t\n with", "with"),
             ("--\rtable x", "table"),
+            ("--", ""),
+            ("-- select", ""),
+            (" " * 1000 + "-- \r\n" * 100 + "/**/table", "table"),
             ("-- select\n-- select\r\nexplain", "explain"),
             ("/**/select", "select"),
             ("/***/select", "select"),
@@ -369,6 +393,83 @@ class TestBreakOuts:
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     passthrough(one, f"select {function}({pid})")
             assert other.execute("select 1").fetchone() == (1,)
+
+
+class TestNotUndone:
+    """What a rollback does not reach, and the README says so."""
+
+    def test_sequences_on_a_version_whose_mode_can_be_reset(self, connection, tools_dsn):
+        statement = (
+            "select set_config('transaction_read_only', null, true) as a,"
+            " nextval('tools.numbers') as b, set_config('transaction_read_only', 'on', true) as c"
+        )
+        with psycopg.connect(tools_dsn, autocommit=True) as owner:
+            owner.execute("select setval('tools.numbers', 100)")
+            if connection.info.server_version >= 160000:
+                refusal = refused(connection, f"select aiq.sql_passthrough($q${statement}$q$)")
+                assert refusal[0] == "0A000"
+                taken = 0
+            else:
+                assert passthrough(connection, statement)["rows"][0]["b"] == 101
+                taken = 1
+            assert owner.execute("select nextval('tools.numbers')").fetchone() == (101 + taken,)
+
+    def test_a_lock_that_was_held_twice_comes_back_once(self, connection, tools_dsn):
+        connection.execute("select pg_advisory_lock(77)")
+        passthrough(connection, "select pg_advisory_unlock(77) as a, pg_advisory_unlock(77) as b")
+        with psycopg.connect(tools_dsn, autocommit=True) as other:
+            free = "select pg_try_advisory_lock(77)"
+            assert other.execute(free).fetchone() == (False,)
+            connection.execute("select pg_advisory_unlock(77)")
+            assert other.execute(free).fetchone() == (True,)
+
+    def test_prepared_statements_and_cursors(self, connection):
+        with connection.transaction():
+            connection.execute("declare mine scroll cursor for select generate_series(1, 9)")
+            connection.execute("declare other cursor for select 1")
+            passthrough(connection, "select tools.run('move forward 3 in mine')")
+            assert connection.execute("fetch mine").fetchone() == (4,)
+            passthrough(connection, "select tools.run('close other')")
+            (cursors,) = connection.execute("select array_agg(name) from pg_cursors").fetchone()
+            assert "other" not in cursors
+        passthrough(connection, "select tools.run('deallocate a_write')")
+        assert "a_write" not in connection.execute(
+            "select coalesce(string_agg(name, ','), '') from pg_prepared_statements"
+        ).fetchone()[0].split(",")
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("statement", "message"),
+        [
+            (
+                "with w as (insert into tools.notes values (3, 'x') returning id) select id from w",
+                "cannot execute SELECT in a read-only transaction",
+            ),
+            ("select tools.write(3)", "cannot execute INSERT in a read-only transaction"),
+            ("explain execute nothing", 'prepared statement "nothing" does not exist'),
+            ("select 1 / 0", "division by zero"),
+            ("select 1 / (n - n) from tools.many(1, 2) as n", "division by zero"),
+            ("select tools.run('do $do$ begin perform 1 / 0; end $do$')", "division by zero"),
+            ("select aiq.sql_passthrough('select tools.write(3)')",
+             "cannot execute INSERT in a read-only transaction"),
+            ("with w as (delete from tools.notes) select pg_sleep(20)",
+             "cannot execute SELECT in a read-only transaction"),
+            ("select aiq.query('LOKUP')", '"LOKUP" is not a mode'),
+        ],
+    )  # fmt: skip
+    def test_an_error_is_in_the_servers_own_words(self, connection, statement, message):
+        with pytest.raises(psycopg.Error) as caught:
+            passthrough(connection, statement)
+        assert caught.value.diag.message_primary.startswith(message)
+
+    def test_what_a_write_is_told(self, connection):
+        state_, _, hint = refused(
+            connection,
+            "select aiq.sql_passthrough($q$with w as (delete from tools.notes) select 1$q$)",
+        )
+        assert state_ == "25006"
+        assert "writers are called by themselves" in hint
 
 
 class TestLocks:

@@ -48,7 +48,13 @@ def test_it_reads_the_catalogue(store):
     assert (source["name"], source["configuration"]) == ("notes", "english")
     assert source["models"] == ["hand-4d"]
     assert whole["p8ql"]["models"] == [
-        {"name": "hand-4d", "dim": 4, "distance": "cosine", "is_default": True}
+        {
+            "name": "hand-4d",
+            "dim": 4,
+            "distance": "cosine",
+            "is_default": True,
+            "description": "vectors made by hand: machinery lies one way, people the other",
+        }
     ]
     assert [mode["mode"] for mode in whole["p8ql"]["modes"]] == [*parser.MODES, "SQL"]
 

@@ -6,10 +6,12 @@ import time
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 from graphalgo.p8ql.errors import QuerySyntaxError, QueryValueError
 from graphalgo.p8ql.parser import LONGEST_QUERY, MODES, parse
+from graphalgo.p8ql.printing import _shortest
 from graphalgo.p8ql.spelling import distance, nearest
 from tests.support.queries import PLANS, REFUSED, TEXTS, UNDERSTOOD
 
@@ -65,6 +67,100 @@ def test_any_text_gives_a_plan_or_an_error_with_a_place(text):
 def test_what_is_printed_of_a_plan_parses_back_to_it(plan):
     assert parse(plan.to_text()) == plan
     assert parse(plan.to_text()).as_dict() == plan.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("lookup 'a' \"b\" limit 10", 'LOOKUP "a", "b"'),
+        ("FUZZY LOOKUP 'say \"hi\"' LIMIT 3", "FUZZY LOOKUP 'say \"hi\"' LIMIT 3"),
+        ('GRAPH "it\'s" LIMIT 100 DEPTH 1', 'GRAPH "it\'s"'),
+        ('GRAPH "x" TYPE "type" DEPTH 2', 'GRAPH "x" DEPTH 2 TYPE "type"'),
+        ('TEXT "x" FROM "--n"', 'TEXT "x" FROM "--n"'),
+        ('SEARCH "x" USING \'a b\' FROM "notes.en"', 'SEARCH "x" FROM notes.en USING "a b"'),
+        ("SCHEMA \"sql\" FROM 'aiq.nodes_api'", "SCHEMA FROM aiq.nodes_api"),
+        ("schema", "SCHEMA"),
+        ("Schema GRAPH", "SCHEMA graph"),
+    ],
+)
+def test_a_plan_is_printed_without_defaults_and_in_the_shorter_quotes(text, printed):
+    assert parse(text).to_text() == printed
+
+
+_FEW = st.text("ab\"' -", max_size=4)
+_PADDED = st.sampled_from(['"', "'", "a", "\"'", "''\"", " "])
+
+
+@st.composite
+def longest_texts(draw):
+    """Queries as long as may be, written as tightly as the grammar lets anyone."""
+    mode = draw(st.sampled_from(["LOOKUP", "FUZZY LOOKUP", "GRAPH", "TEXT", "SEARCH", "SCHEMA"]))
+    strings = draw(st.lists(_FEW, min_size=1, max_size=9 if "LOOKUP" in mode else 1))
+    tail = [f"LIMIT {draw(st.sampled_from([1, 10, 100, 2_000_000_000]))}"]
+    quoted = []
+    if mode == "GRAPH":
+        tail.append(f"DEPTH {draw(st.integers(1, 5))}")
+        quoted.append("TYPE" + repr_of(draw, draw(_FEW) or "LIMIT"))
+    if mode in ("TEXT", "SEARCH", "SCHEMA"):
+        quoted.append("FROM" + repr_of(draw, draw(_FEW) or "from"))
+    if mode == "SCHEMA":
+        strings, tail = [], []
+        quoted = [" " + quoted[0]]
+    written = ""
+    for text in strings:
+        one = repr_of(draw, text)
+        written += (" " if written[-1:] == one[0] else "") + one
+    written += "".join(draw(st.permutations(quoted)))
+    written += (" " if mode != "SCHEMA" and draw(st.booleans()) else "") + " ".join(tail)
+    # One string is as long as the rest leaves room for.
+    piece = draw(_PADDED)
+    mark = next(one for one in written if one in "\"'")
+    unit = piece.replace(mark, mark * 2)
+    times = (LONGEST_QUERY - len(mode) - len(written)) // len(unit)
+    head, _, rest = written.partition(mark)
+    return mode + head + mark + unit * times + rest
+
+
+def repr_of(draw, text):
+    mark = draw(st.sampled_from("\"'"))
+    return mark + text.replace(mark, mark * 2) + mark
+
+
+@settings(max_examples=200, deadline=None)
+@given(longest_texts())
+def test_what_was_accepted_is_printed_within_the_limit(text):
+    assert LONGEST_QUERY - 8 < len(text) <= LONGEST_QUERY
+    plan = parse(text)
+    assert len(plan.to_text()) <= LONGEST_QUERY
+    assert parse(plan.to_text()) == plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LOOKUP" + "\"a\"'b'" * 16_665,
+        "LOOKUP" + ' "\'"' * 24_990,
+        'TEXT"x"FROM ' + "n" * (LONGEST_QUERY - 12),
+        'TEXT"x"FROM"' + "n " * 49_990 + '"LIMIT 7',
+        "SCHEMA FROM " + "n" * (LONGEST_QUERY - 12),
+        "GRAPH'" + '"' * 49_000 + "'TYPE\"" + "'" * 50_900 + '"DEPTH 5 LIMIT 7',
+        "select " + "x" * (LONGEST_QUERY - 7),
+    ],
+    ids=lambda text: text[:16],
+)
+def test_a_tight_query_of_the_greatest_length_prints_within_the_limit(text):
+    plan = parse(text)
+    assert len(text) > LONGEST_QUERY - 100
+    assert len(plan.to_text()) <= LONGEST_QUERY
+    assert parse(plan.to_text()) == plan
+
+
+@settings(max_examples=200, deadline=None)
+@given(PLANS)
+def test_the_shortest_form_parses_back_too(plan):
+    shortest = _shortest(*plan._written())
+    assert parse(shortest) == plan
+    assert len(shortest) <= len(plan.to_text())
 
 
 ENORMOUS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.engine.walk import walk
 from graphalgo.p8ql.query import query
 from graphalgo.samples import harbour_json
 from graphalgo.stores.memory import MemoryStore
@@ -145,6 +146,13 @@ REFUSED = {
         'has 3 numbers, but model "hand-4d" writes 4',
     ),
     "empty": ('SEMANTIC "x" FROM notes', "[ ]", "22023", "has 0 numbers"),
+    "too long": (
+        'SEMANTIC "x" FROM notes', "[" + " " * 999_999 + "]", "22023",
+        "p_embedding has 1000001 characters, but may have 1000000: it is too long",
+    ),
+    "as long as may be": (
+        'SEMANTIC "x" FROM notes', "[" + "1," * 499_998 + "10]", "22023", "has 499999 numbers",
+    ),
     "NaN": ('SEMANTIC "x" FROM notes', "[1,NaN,3,4]", "22023", 'number 2 of p_embedding is "NaN"'),
     "infinity": ('SEMANTIC "x" FROM notes', "[1,2,-inf,4]", "22023", "must be finite"),
     "too great": ('SEMANTIC "x" FROM notes', "[1,2,1e39,4]", "22023", "greater than any real"),
@@ -179,6 +187,37 @@ def test_what_is_refused_says_why(store, text, vector, sqlstate, says):
     assert caught.value.sqlstate == sqlstate
     assert says in caught.value.message
     assert caught.value.hint
+
+
+WORDS = [
+    ('GRAPH "meri" TYPE nosuch', 'TYPE is "nosuch", which is not a declared relation'),
+    ('GRAPH "meri" TYPE "p_key"', 'TYPE is "p_key", which is not a declared relation'),
+    ('GRAPH "meri" DEPTH 6', "DEPTH is 6, but must be from 1 to 5 at character 20"),
+    ('GRAPH "meri" LIMIT 0', "LIMIT is 0, but must be from 1 to 2147483647 at character 20"),
+    ('LOOKUP "meri" LIMIT 0', "LIMIT is 0, but must be from 1 to 2147483647 at character 21"),
+    ('GRAPH ""', "the key is empty, but must name a node"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WORDS)
+def test_a_refusal_speaks_the_dialect(store, text, message):
+    with pytest.raises(GraphAlgoError) as caught:
+        query(store, text)
+    assert caught.value.message == message
+    assert "p_" not in caught.value.hint
+
+
+def test_what_finds_nothing_is_sent_to_fuzzy_lookup(store):
+    error = query(store, 'GRAPH "p_relation zzzz"')["error"]
+    assert error["message"] == 'no node is found by "p_relation zzzz"'
+    assert error["hint"] == "Check the spelling; FUZZY LOOKUP finds similar names."
+    assert "p_fuzzy" in seed_hint(store)
+
+
+def seed_hint(store):
+    with pytest.raises(GraphAlgoError) as caught:
+        walk(store, "p_relation zzzz")
+    return caught.value.hint
 
 
 def test_near_spellings_are_in_the_hint(store):

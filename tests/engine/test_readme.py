@@ -14,6 +14,7 @@ from graphalgo.p8ql.query import query
 from graphalgo.samples import harbour_json
 from graphalgo.stores.memory import MemoryStore
 
+CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
 SECTION = (
     (Path(__file__).parents[2] / "README.md")
     .read_text(encoding="utf-8")
@@ -60,3 +61,14 @@ def test_an_example_answers_what_stands_below_it(store, text, told):
         if not line.startswith("{"):
             name, _, value = line.partition(": ")
             assert answer[name] == json.loads(value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aiq.query", "aiq.parse", "aiq.register_text_source", "aiq.put_embeddings",
+        "aiq.vector_search", "graphalgo query", "graphalgo repl",
+    ],
+)  # fmt: skip
+def test_the_changelog_names_what_is_new(name):
+    assert name in " ".join(CHANGELOG.split())
