@@ -91,6 +91,21 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
+def similar_names(
+    plpy: Any, shared: dict[str, Any], *arguments: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Answer `aiq.similar_names`."""
+    from graphalgo.names.finding import similar_names as find  # noqa: PLC0415
+
+    rows, refusal = _run(plpy, shared, find, arguments)
+    if rows is None:
+        return iter([(*[None] * 5, refusal)])
+    return (
+        (row.input_name, row.node_id, row.key, row.score, row.candidate_similarity, None)
+        for row in rows
+    )
+
+
 def search_name_index(
     plpy: Any, shared: dict[str, Any], tokens: list[str], threshold: float, cache_mb: int
 ) -> Iterator[tuple[str | None, str | None, bool]]:

@@ -609,6 +609,29 @@ class MemoryStore(MemoryTexts):
             found += [(index, node, key, -score) for score, key, node in ordered[:limit]]
         return found
 
+    def best_names(
+        self, names: Sequence[str], threshold: float, limit: int
+    ) -> list[tuple[int, int, str, float]]:
+        found: list[tuple[int, int, str, float]] = []
+        for index, name in enumerate(names):
+            best: dict[int, tuple[float, str]] = {}
+            for key, score in self._similar_names(name, threshold):
+                for node in self._name_holders(key):
+                    best[node] = min(best.get(node, (0.0, "")), (-score, key))
+            ordered = sorted((score, key, node) for node, (score, key) in best.items())
+            found += [(index, node, key, -score) for score, key, node in ordered[:limit]]
+        return found
+
+    def all_names(
+        self, names: Sequence[str], threshold: float
+    ) -> list[tuple[int, int, str, float]]:
+        return [
+            (index, node, key, score)
+            for index, name in enumerate(names)
+            for key, score in self._similar_names(name, threshold)
+            for node in self._name_holders(key)
+        ]
+
     def describe(self, ids: Sequence[int]) -> dict[int, NodeInfo]:
         return {node: self._info(node) for node in ids if node in self._nodes}
 
