@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 # A list as short as that is counted rather than asked about the candidates.
 SHORT = 3_000
-# One list more is counted while more than so many entries may still be similar:
-# asking a list about a candidate takes about as long as counting twenty entries
-# of a bitmap.
-MANY = 2_000
-MANY_SHARE = 200
+# So many bitmaps more are counted while more than so many entries, or words of 64, may
+# still be similar.
+STRIDE = 4
+MANY = 3_000
+# To look how many may still be similar takes as long as to count two bitmaps, so it is
+# not done before no more lists are left than this share of what is needed.
+FIRST_ASKED = 0.4
 
 
 def needed(size: int, sizes: Integers, threshold: float) -> NDArray[np.int64]:
@@ -89,31 +91,159 @@ class Plan:
         The range of entries that are neither too short nor too long.
     least : int
         The fewest shared trigrams that any of them needs.
-    needs : numpy.ndarray
-        What each of them needs.
     """
 
-    __slots__ = ("high", "least", "low", "needs", "size", "threshold")
+    __slots__ = ("_needs", "_planes", "_reach", "_starts", "high", "least", "low", "size")
 
     def __init__(self, segment: Segment, size: int, threshold: float) -> None:
         self.size = size
-        self.threshold = threshold
         common = needed(size, segment.sizes, threshold)
         possible = np.flatnonzero((common <= segment.sizes) & (common <= size))
         self.low = self.high = self.least = 0
-        kind: type[Any] = np.uint8 if size < 254 else np.uint16
-        self.needs = np.empty(0, kind)
+        self._needs: NDArray[Any] | None = None
+        self._planes: list[Bits] | None = None
+        self._reach: list[int] = []
+        self._starts: list[int] = []
         if not len(possible):
             return
         first, last = int(possible[0]), int(possible[-1])
-        self.low, self.high = int(segment.starts[first]), int(segment.starts[last + 1])
+        self._starts = segment.starts[first : last + 2].tolist()
+        self.low, self.high = self._starts[0], self._starts[-1]
         self.least = int(common[possible].min())
-        reach = np.minimum(common[first : last + 1], size + 1).astype(kind)
-        reach[segment.sizes[first : last + 1] < common[first : last + 1]] = size + 1
-        self.needs = np.empty(self.high - self.low, kind)
-        starts = (segment.starts[first : last + 2] - self.low).tolist()
-        for need, start, end in zip(reach.tolist(), starts[:-1], starts[1:], strict=True):
-            self.needs[start:end] = need
+        reach = common[first : last + 1].copy()
+        reach[segment.sizes[first : last + 1] < reach] = size + 1
+        self._reach = np.minimum(reach, size + 1).tolist()
+
+    @property
+    def needs(self) -> NDArray[Any]:
+        """What each entry in the range needs."""
+        if self._needs is None:
+            kind: type[Any] = np.uint8 if self.size < 254 else np.uint16
+            self._needs = np.empty(self.high - self.low, kind)
+            self._fill(self._needs, self._reach, self.low)
+        return self._needs
+
+    @property
+    def levels(self) -> int:
+        """How many bits hold what any entry needs."""
+        return (self.size + 1).bit_length()
+
+    @property
+    def planes(self) -> list[Bits]:
+        """What each entry lacks to 2 ** levels when it needs what it needs, bit by bit.
+
+        Added to what has been counted, it reaches that number where the need is met:
+        so entries of different needs are compared with one number. The words are those
+        of the bitmaps from the one with the first entry in range to that with the last.
+        """
+        if self._planes is None:
+            first = self.low >> 6 << 6
+            words = -(-self.high // 64) - (first >> 6)
+            self._planes = [np.zeros(words, np.uint64) for _ in range(self.levels)]
+            whole = 1 << self.levels
+            starts = [start - first for start in self._starts]
+            for need, start, end in zip(self._reach, starts[:-1], starts[1:], strict=True):
+                for level, plane in enumerate(self._planes):
+                    if (whole - need) >> level & 1:
+                        _set_bits(plane.view(np.uint8), start, end)
+        return self._planes
+
+    def _fill(self, values: NDArray[Any], by_size: list[int], origin: int) -> None:
+        starts = self._starts
+        for value, start, end in zip(by_size, starts[:-1], starts[1:], strict=True):
+            values[start - origin : end - origin] = value
+
+
+def _set_bits(octets: NDArray[np.uint8], start: int, end: int) -> None:
+    """Set the bits from `start` up to `end`, the first the highest of the first byte."""
+    first, last = start >> 3, end >> 3
+    head, tail = 0xFF >> (start & 7), 0xFF00 >> (end & 7) & 0xFF
+    if first == last:
+        octets[first] |= head & tail
+        return
+    octets[first] |= head
+    octets[first + 1 : last] = 0xFF
+    if tail:
+        octets[last] |= tail
+
+
+class Counters:
+    """A counter for each entry in range, bit by bit: as many words a bit as a bitmap has.
+
+    Adding a bitmap of a million entries takes some thirty microseconds: three bitmaps of
+    one weight become one of this weight and one of twice that, as in a carry-save adder
+    (Harley's and Seal's way of counting bits).
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._first = plan.low >> 6
+        self._last = -(-plan.high // 64)
+        self._goal = 1 << plan.levels
+        # Bitmaps by weight; what entries lack is there from the beginning.
+        self._weights: list[list[Bits]] = [[plane] for plane in plan.planes]
+
+    def add(self, found: Bits) -> None:
+        """Count a list."""
+        self._add(0, found[self._first : self._last])
+
+    def add_counts(self, counts: NDArray[Any], plan: Plan) -> None:
+        """Count what has been counted already, entry by entry of the plan's range."""
+        most = int(counts.max())
+        if not most:
+            return
+        padded = np.zeros((self._last - self._first) << 6, counts.dtype)
+        padded[plan.low - (self._first << 6) :][: len(counts)] = counts
+        for level in range(most.bit_length()):
+            bits = padded & padded.dtype.type(1 << level)
+            if bits.dtype != np.uint8:
+                bits = bits.astype(np.bool_)
+            self._add(level, np.packbits(bits).view(np.uint64))
+
+    def _add(self, level: int, bits: Bits) -> None:
+        while level >= len(self._weights):
+            self._weights.append([])
+        weight = self._weights[level]
+        weight.append(bits)
+        if len(weight) == 3:
+            one, two, three = weight
+            half = one ^ two
+            carry = one & two
+            carry |= half & three
+            half ^= three
+            self._weights[level] = [half]
+            self._add(level + 1, carry)
+
+    def reaching(self, left: int) -> Bits:
+        """Tell, as a bitmap, which entries still reach what they need with `left` lists more."""
+        level = 0
+        while level < len(self._weights):
+            if len(self._weights[level]) == 2:
+                one, two = self._weights[level]
+                self._weights[level] = [one ^ two]
+                self._add(level + 1, one & two)
+            level += 1
+        least = self._goal - left
+        enough: Bits | None = None
+        for level, weight in enumerate(self._weights):
+            # From the lowest bit up: equal so far counts as enough.
+            if not weight:
+                if least >> level & 1:
+                    enough = np.zeros(self._last - self._first, np.uint64)
+            elif least >> level & 1:
+                enough = weight[0] if enough is None else enough & weight[0]
+            elif enough is not None:
+                enough = enough | weight[0]
+        assert enough is not None
+        return enough
+
+    def counted(self, entries: NDArray[np.int64], needs: NDArray[Any]) -> NDArray[np.int64]:
+        """Return how often entries have been counted; to be called after `reaching`."""
+        places = entries - (self._first << 6)
+        total = needs.astype(np.int64) - self._goal
+        for level, weight in enumerate(self._weights):
+            if weight:
+                total += _bits_at(weight[0], places).astype(np.int64) << level
+        return total
 
 
 def search(
@@ -141,40 +271,87 @@ def search(
     Notes
     -----
     Costs at most the number of the probe's trigrams times the number of entries in
-    range, at some 0.2 ns each.
+    range, at some 0.03 ns each.
     """
-    if len(lists) < plan.least or plan.low == plan.high:
-        return np.empty(0, np.int64)
-    low, high, least = plan.low, plan.high, plan.least
-    bounds = np.array([low, high], np.int32)
-    cut = [one if one.dtype == np.uint8 else _cut(one, bounds) for one in lists]
-    lengths = [(high - low) if one.dtype == np.uint8 else len(one) for one in cut]
-    order = sorted(range(len(cut)), key=lambda place: (lengths[place], -len(cut[place])))
     # Trigrams that no entry has are read at no cost.
-    left = len(order)
-    counts = np.zeros(high - low, plan.needs.dtype)
-    place = 0
-    while place < len(order):
-        length = lengths[order[place]]
-        if left < least and length > SHORT and _few(counts, plan.needs, left, place, high - low):
+    left = len(lists)
+    if left < plan.least or plan.low == plan.high:
+        return np.empty(0, np.int64)
+    bounds = np.array([plan.low, plan.high], np.int32)
+    short = sorted((_cut(one, bounds) for one in lists if one.dtype == np.int32), key=len)
+    long = [one for one in lists if one.dtype != np.int32]
+    counts = np.zeros(plan.high - plan.low, plan.needs.dtype)
+    done = 0
+    for found in short:
+        if left < plan.least and len(found) > SHORT:
             break
-        _count(counts, cut[order[place]], low, high)
-        place += 1
+        counts[found - np.int32(plan.low)] += 1
+        done += 1
         left -= 1
-        if place % 8 == 0:
+        if done % 8 == 0:
             check_interrupts()
-    candidates = np.flatnonzero(counts >= _reduced(plan.needs, left))
-    found = counts[candidates]
-    needs = plan.needs[candidates]
-    for place in order[place:]:
+    asked: list[Integers | Bits] = [*short[done:], *long]
+    if left < plan.least:
+        passing = counts >= _reduced(plan.needs, left)
+        if int(np.count_nonzero(passing)) <= MANY:
+            places = np.flatnonzero(passing)
+            return _confirm(
+                places + plan.low, counts[places].astype(np.int64), plan.needs[places], asked
+            )
+    return _search_long(plan, counts, short[done:], long, check_interrupts)
+
+
+def _search_long(
+    plan: Plan,
+    counts: NDArray[Any],
+    short: list[Integers],
+    long: list[Bits],
+    check_interrupts: Callable[[], None],
+) -> NDArray[np.int64]:
+    """Go on with a search among bitmaps, until few entries are left to be asked about."""
+    counters = Counters(plan)
+    for found in short:
+        counts[found - np.int32(plan.low)] += 1
+    counters.add_counts(counts, plan)
+    left = len(long)
+    done = 0
+    while True:
+        if left <= plan.least * FIRST_ASKED:
+            words = counters.reaching(left)
+            if not left or np.count_nonzero(words) <= MANY:
+                break
+        for found in long[done : done + STRIDE]:
+            counters.add(found)
+            done += 1
+            left -= 1
+        if done % 16 < STRIDE:
+            check_interrupts()
+    places = np.flatnonzero(words != 0)
+    bits = np.flatnonzero(np.unpackbits(words[places].view(np.uint8)))
+    entries = ((places + (plan.low >> 6)) << 6)[bits >> 6] + (bits & 63)
+    entries = entries[(entries >= plan.low) & (entries < plan.high)]
+    needs = plan.needs[entries - plan.low]
+    return _confirm(entries, counters.counted(entries, needs), needs, list(long[done:]))
+
+
+def _confirm(
+    entries: NDArray[np.int64],
+    found: NDArray[np.int64],
+    needs: NDArray[Any],
+    lists: Sequence[Integers | Bits],
+) -> NDArray[np.int64]:
+    """Ask the lists that were not counted about each candidate, until it cannot be similar."""
+    needs = needs.astype(np.int64)
+    left = len(lists)
+    for one in lists:
         left -= 1
-        found = found + _among(cut[place], candidates, low)
-        kept = np.flatnonzero(found >= _reduced(needs, left))
+        found = found + _among(one, entries)
+        kept = np.flatnonzero(found >= needs - left)
         if len(kept) < len(found):
-            candidates, found, needs = candidates[kept], found[kept], needs[kept]
-        if not len(candidates):
+            entries, found, needs = entries[kept], found[kept], needs[kept]
+        if not len(entries):
             break
-    return candidates + low
+    return entries[found >= needs]
 
 
 def _cut(found: Integers, bounds: Integers) -> Integers:
@@ -187,34 +364,20 @@ def _reduced(needs: NDArray[Any], left: int) -> NDArray[Any]:
     return needs - needs.dtype.type(left) if left else needs
 
 
-def _few(counts: NDArray[Any], needs: NDArray[Any], left: int, done: int, entries: int) -> bool:
-    """Whether so few entries may still be similar that each can be asked about."""
-    if not done:
-        return False
-    passing = int(np.count_nonzero(counts >= _reduced(needs, left)))
-    return passing <= max(MANY, entries // MANY_SHARE)
+def _bits_at(words: Bits, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+    found: NDArray[np.uint8] = words.view(np.uint8)[places >> 3]
+    return (found >> (7 - (places & 7)).astype(np.uint8)) & np.uint8(1)
 
 
-def _count(counts: NDArray[Any], found: Integers | Bits, low: int, high: int) -> None:
-    if found.dtype != np.uint8:
-        counts[found - np.int32(low)] += 1
-        return
-    first = low >> 3
-    bits = np.unpackbits(found[first : (high + 7) >> 3])  # type: ignore[arg-type]
-    skipped = low - (first << 3)
-    counts += bits[skipped : skipped + high - low]
-
-
-def _among(found: Integers | Bits, candidates: NDArray[np.int64], low: int) -> NDArray[Any]:
-    """Whether each candidate is in a list, as 0 or 1."""
-    numbers = candidates + low
-    if found.dtype == np.uint8:
-        return (found[numbers >> 3] >> (7 - (numbers & 7)).astype(np.uint8)) & np.uint8(1)
+def _among(found: Integers | Bits, entries: NDArray[np.int64]) -> NDArray[Any]:
+    """Whether each entry is in a list, as 0 or 1."""
+    if found.dtype == np.uint64:
+        return _bits_at(found, entries)  # type: ignore[arg-type]
     if not len(found):
-        return np.zeros(len(candidates), np.uint8)
-    places = np.searchsorted(found, numbers.astype(np.int32))
+        return np.zeros(len(entries), np.uint8)
+    places = np.searchsorted(found, entries.astype(np.int32))
     places[places == len(found)] = len(found) - 1
-    return (found[places] == numbers).astype(np.uint8)
+    return (found[places] == entries).astype(np.uint8)
 
 
 class Probes:

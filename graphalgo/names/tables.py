@@ -347,7 +347,7 @@ class NameIndex:
         size = 0
         for trigram in list(lists):
             found = lists.pop(trigram)
-            block.append((trigram, found.dtype == np.uint8, _bytes_of(found)))
+            block.append((trigram, found.dtype == np.uint64, _bytes_of(found)))
             size += found.nbytes + 50
             if size > WRITTEN:
                 self._write_lists(number, block)
@@ -440,11 +440,11 @@ class Cache:
 
 
 def _array_of(row: Mapping[str, Any]) -> Integers | Bits:
-    return np.frombuffer(row["entries"], np.uint8 if row["bitmap"] else "<i4")
+    return np.frombuffer(row["entries"], np.uint64 if row["bitmap"] else "<i4")
 
 
 def _bytes_of(found: Integers | Bits) -> bytes:
-    return (found if found.dtype == np.uint8 else found.astype("<i4")).tobytes()
+    return (found if found.dtype == np.uint64 else found.astype("<i4")).tobytes()
 
 
 def _change(row: Mapping[str, Any]) -> tuple[int, list[int]]:
