@@ -26,7 +26,7 @@ import numpy as np
 from graphalgo.names.building import no_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -93,35 +93,34 @@ class Plan:
         The fewest shared trigrams that any of them needs.
     """
 
-    __slots__ = ("_needs", "_planes", "_reach", "_starts", "high", "least", "low", "size")
+    __slots__ = ("_planes", "_reach", "_starts", "high", "least", "low", "size")
 
     def __init__(self, segment: Segment, size: int, threshold: float) -> None:
         self.size = size
         common = needed(size, segment.sizes, threshold)
         possible = np.flatnonzero((common <= segment.sizes) & (common <= size))
         self.low = self.high = self.least = 0
-        self._needs: NDArray[Any] | None = None
         self._planes: list[Bits] | None = None
-        self._reach: list[int] = []
-        self._starts: list[int] = []
+        self._reach = np.empty(0, np.int64)
+        self._starts = np.zeros(1, np.int32)
         if not len(possible):
             return
         first, last = int(possible[0]), int(possible[-1])
-        self._starts = segment.starts[first : last + 2].tolist()
-        self.low, self.high = self._starts[0], self._starts[-1]
+        self._starts = segment.starts[first : last + 2]
+        self.low, self.high = int(self._starts[0]), int(self._starts[-1])
         self.least = int(common[possible].min())
         reach = common[first : last + 1].copy()
         reach[segment.sizes[first : last + 1] < reach] = size + 1
-        self._reach = np.minimum(reach, size + 1).tolist()
+        self._reach = np.minimum(reach, size + 1)
 
-    @property
-    def needs(self) -> NDArray[Any]:
-        """What each entry in the range needs."""
-        if self._needs is None:
-            kind: type[Any] = np.uint8 if self.size < 254 else np.uint16
-            self._needs = np.empty(self.high - self.low, kind)
-            self._fill(self._needs, self._reach, self.low)
-        return self._needs
+    def needs(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what each of some entries in the range needs."""
+        return self._reach[np.searchsorted(self._starts, entries, "right") - 1]
+
+    def classes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield what the entries of each size need, the first of them, and the one after them."""
+        starts = self._starts.tolist()
+        return zip(self._reach.tolist(), starts[:-1], starts[1:], strict=True)
 
     @property
     def levels(self) -> int:
@@ -141,17 +140,36 @@ class Plan:
             words = -(-self.high // 64) - (first >> 6)
             self._planes = [np.zeros(words, np.uint64) for _ in range(self.levels)]
             whole = 1 << self.levels
-            starts = [start - first for start in self._starts]
-            for need, start, end in zip(self._reach, starts[:-1], starts[1:], strict=True):
+            for need, start, end in self.classes():
                 for level, plane in enumerate(self._planes):
                     if (whole - need) >> level & 1:
-                        _set_bits(plane.view(np.uint8), start, end)
+                        _set_bits(plane.view(np.uint8), start - first, end - first)
         return self._planes
 
-    def _fill(self, values: NDArray[Any], by_size: list[int], origin: int) -> None:
-        starts = self._starts
-        for value, start, end in zip(by_size, starts[:-1], starts[1:], strict=True):
-            values[start - origin : end - origin] = value
+
+class Scratch:
+    """Memory that one search after another uses: to be given it anew takes longer than to fill it.
+
+    Not for two threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.empty(0, np.uint8)
+        self._bits = np.empty(0, np.uint8)
+
+    def counts(self, length: int, kind: type[Any]) -> NDArray[Any]:
+        """Return counters, all zero."""
+        if len(self._counts) < 2 * length:
+            self._counts = np.empty(2 * length, np.uint8)
+        counts: NDArray[Any] = self._counts.view(kind)[:length]
+        counts.fill(0)
+        return counts
+
+    def bits(self, length: int) -> NDArray[np.uint8]:
+        """Return as many octets, of any values."""
+        if len(self._bits) < length:
+            self._bits = np.empty(length, np.uint8)
+        return self._bits[:length]
 
 
 def _set_bits(octets: NDArray[np.uint8], start: int, end: int) -> None:
@@ -186,17 +204,15 @@ class Counters:
         """Count a list."""
         self._add(0, found[self._first : self._last])
 
-    def add_counts(self, counts: NDArray[Any], plan: Plan) -> None:
-        """Count what has been counted already, entry by entry of the plan's range."""
+    def add_counts(self, counts: NDArray[Any], scratch: Scratch) -> None:
+        """Count what has been counted already, entry by entry of the words' range."""
         most = int(counts.max())
-        if not most:
-            return
-        padded = np.zeros((self._last - self._first) << 6, counts.dtype)
-        padded[plan.low - (self._first << 6) :][: len(counts)] = counts
+        bits = scratch.bits(len(counts))
         for level in range(most.bit_length()):
-            bits = padded & padded.dtype.type(1 << level)
-            if bits.dtype != np.uint8:
-                bits = bits.astype(np.bool_)
+            if counts.dtype == np.uint8:
+                np.bitwise_and(counts, np.uint8(1 << level), out=bits)
+            else:
+                np.not_equal(counts & (1 << level), 0, out=bits.view(np.bool_))
             self._add(level, np.packbits(bits).view(np.uint64))
 
     def _add(self, level: int, bits: Bits) -> None:
@@ -236,10 +252,12 @@ class Counters:
         assert enough is not None
         return enough
 
-    def counted(self, entries: NDArray[np.int64], needs: NDArray[Any]) -> NDArray[np.int64]:
+    def counted(
+        self, entries: NDArray[np.int64], needs: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Return how often entries have been counted; to be called after `reaching`."""
         places = entries - (self._first << 6)
-        total = needs.astype(np.int64) - self._goal
+        total = needs - self._goal
         for level, weight in enumerate(self._weights):
             if weight:
                 total += _bits_at(weight[0], places).astype(np.int64) << level
@@ -250,6 +268,7 @@ def search(
     plan: Plan,
     lists: Sequence[Integers | Bits],
     check_interrupts: Callable[[], None] = no_interrupts,
+    scratch: Scratch | None = None,
 ) -> NDArray[np.int64]:
     """Find the entries of a segment that are similar to a probe.
 
@@ -261,6 +280,8 @@ def search(
         The lists of those of the probe's trigrams that the segment has.
     check_interrupts : callable
         Called between steps of a few milliseconds.
+    scratch : Scratch, optional
+        What an earlier search has used.
 
     Returns
     -------
@@ -277,42 +298,60 @@ def search(
     left = len(lists)
     if left < plan.least or plan.low == plan.high:
         return np.empty(0, np.int64)
+    scratch = scratch or Scratch()
     bounds = np.array([plan.low, plan.high], np.int32)
     short = sorted((_cut(one, bounds) for one in lists if one.dtype == np.int32), key=len)
     long = [one for one in lists if one.dtype != np.int32]
-    counts = np.zeros(plan.high - plan.low, plan.needs.dtype)
+    first = plan.low >> 6 << 6
+    kind: type[Any] = np.uint8 if plan.size < 255 else np.uint16
+    counts = scratch.counts((-(-plan.high // 64) << 6) - first, kind)
     done = 0
     for found in short:
         if left < plan.least and len(found) > SHORT:
             break
-        counts[found - np.int32(plan.low)] += 1
+        counts[found - np.int32(first)] += 1
         done += 1
         left -= 1
         if done % 8 == 0:
             check_interrupts()
-    asked: list[Integers | Bits] = [*short[done:], *long]
     if left < plan.least:
-        passing = counts >= _reduced(plan.needs, left)
-        if int(np.count_nonzero(passing)) <= MANY:
-            places = np.flatnonzero(passing)
-            return _confirm(
-                places + plan.low, counts[places].astype(np.int64), plan.needs[places], asked
-            )
-    return _search_long(plan, counts, short[done:], long, check_interrupts)
+        entries = _passing(plan, counts, first, left)
+        if entries is not None:
+            found_yet = counts[entries - first].astype(np.int64)
+            return _confirm(entries, found_yet, plan.needs(entries), [*short[done:], *long])
+    for found in short[done:]:
+        counts[found - np.int32(first)] += 1
+    counters = Counters(plan)
+    if short:
+        counters.add_counts(counts, scratch)
+    return _search_long(plan, counters, long, check_interrupts)
+
+
+def _passing(
+    plan: Plan, counts: NDArray[Any], first: int, left: int
+) -> NDArray[np.int64] | None:
+    """Return which entries may still be similar; None where they are too many to ask about."""
+    parts = []
+    total = 0
+    for need, start, end in plan.classes():
+        if need > plan.size:
+            continue
+        places = np.flatnonzero(counts[start - first : end - first] >= need - left)
+        total += len(places)
+        if total > MANY:
+            return None
+        if len(places):
+            parts.append(places + start)
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _search_long(
     plan: Plan,
-    counts: NDArray[Any],
-    short: list[Integers],
+    counters: Counters,
     long: list[Bits],
     check_interrupts: Callable[[], None],
 ) -> NDArray[np.int64]:
     """Go on with a search among bitmaps, until few entries are left to be asked about."""
-    counters = Counters(plan)
-    for found in short:
-        counts[found - np.int32(plan.low)] += 1
-    counters.add_counts(counts, plan)
     left = len(long)
     done = 0
     while True:
@@ -330,18 +369,17 @@ def _search_long(
     bits = np.flatnonzero(np.unpackbits(words[places].view(np.uint8)))
     entries = ((places + (plan.low >> 6)) << 6)[bits >> 6] + (bits & 63)
     entries = entries[(entries >= plan.low) & (entries < plan.high)]
-    needs = plan.needs[entries - plan.low]
-    return _confirm(entries, counters.counted(entries, needs), needs, list(long[done:]))
+    needs = plan.needs(entries)
+    return _confirm(entries, counters.counted(entries, needs), needs, long[done:])
 
 
 def _confirm(
     entries: NDArray[np.int64],
     found: NDArray[np.int64],
-    needs: NDArray[Any],
+    needs: NDArray[np.int64],
     lists: Sequence[Integers | Bits],
 ) -> NDArray[np.int64]:
     """Ask the lists that were not counted about each candidate, until it cannot be similar."""
-    needs = needs.astype(np.int64)
     left = len(lists)
     for one in lists:
         left -= 1
@@ -357,11 +395,6 @@ def _confirm(
 def _cut(found: Integers, bounds: Integers) -> Integers:
     start, end = np.searchsorted(found, bounds)
     return found[start:end]
-
-
-def _reduced(needs: NDArray[Any], left: int) -> NDArray[Any]:
-    """What must have been counted already where `left` lists have not been asked yet."""
-    return needs - needs.dtype.type(left) if left else needs
 
 
 def _bits_at(words: Bits, places: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -383,9 +416,12 @@ def _among(found: Integers | Bits, entries: NDArray[np.int64]) -> NDArray[Any]:
 class Probes:
     """Many probes of one segment, those of one size after another so that they share plans."""
 
-    def __init__(self, segment: Segment, threshold: float) -> None:
+    def __init__(
+        self, segment: Segment, threshold: float, scratch: Scratch | None = None
+    ) -> None:
         self._segment = segment
         self._threshold = threshold
+        self._scratch = scratch or Scratch()
 
     def run(
         self,
@@ -418,7 +454,7 @@ class Probes:
             if plan is None or plan.size != len(trigrams):
                 plan = Plan(self._segment, len(trigrams), self._threshold)
             known = [lists[trigram] for trigram in trigrams if trigram in lists]
-            entries = search(plan, known, check_interrupts)
+            entries = search(plan, known, check_interrupts, self._scratch)
             check_interrupts()
             if len(entries):
                 found.append((number, self._segment.holders[entries]))

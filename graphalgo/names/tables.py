@@ -27,7 +27,7 @@ from graphalgo.names.building import (
     build,
     take_apart,
 )
-from graphalgo.names.search import Probes
+from graphalgo.names.search import Probes, Scratch
 from graphalgo.names.tokens import flattened, numbers_of_ascii, numbers_of_tokens
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ class NameIndex:
         found: dict[int, list[NDArray[np.int64]]] = {}
         try:
             for segment, lists in self._parts(probes):
-                run = Probes(segment, threshold).run(probes, lists, self.check_interrupts)
-                for number, holders in run:
+                run = Probes(segment, threshold, self._cache.scratch)
+                for number, holders in run.run(probes, lists, self.check_interrupts):
                     found.setdefault(number, []).append(holders)
         finally:
             self._cache.trim(cache_mb << 20)
@@ -389,6 +389,7 @@ class Cache:
     def __init__(self) -> None:
         self.segments: dict[str, Segment] = {}
         self.size = 0
+        self.scratch = Scratch()
         self.changes: tuple[Segment, Mapping[int, Integers | Bits]] | None = None
         self.changes_seen: bytes | None = None
         self.changed: dict[int, tuple[int, list[int]]] = {}
