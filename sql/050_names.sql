@@ -65,7 +65,10 @@ revoke all on function aiq.most_name_changes() from public;
 -- take longer than one that is missing, and what is read again is less.
 --
 -- The threshold is set as the exact double of the real, so that the operator
--- compares as reals do; the function's own SET puts it back on the way out.
+-- compares as reals do; the function's own SET puts it back on the way out. Candidates
+-- are read one by one, by their ids, even where the planner takes the table to be small:
+-- it must not read all of it, nor all of an index that begins with something else. So the
+-- conditions of those indexes are written in a way that it does not see through.
 create or replace function aiq.similar_name_candidates(p_names text[], p_similarity real)
 returns table (name_number bigint, node_id bigint)
 language plpgsql stable security definer
@@ -73,6 +76,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set pg_trgm.similarity_threshold = 0.3
 set extra_float_digits = 1
+set enable_seqscan = off
 as $$
 declare
     mine constant uuid[] := rbac.caller_audiences();
@@ -100,7 +104,7 @@ begin
             where exists (
                 select from aiq.node_keys as h
                 where
-                    h.node_id = c.holder and h.is_name and h.retired_at is null
+                    h.node_id = c.holder and case when h.retired_at is null then h.is_name end
                     and (h.audience is null or h.audience = any (mine))
                 offset 0
             );
@@ -134,6 +138,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set extra_float_digits = 1
+set enable_seqscan = off
 as $$
 declare
     -- Numbered from 1, whatever the array's own bounds.
@@ -163,7 +168,7 @@ begin
     cross join lateral (
         select h.node_id, h.key, h.soft
         from aiq.node_keys as h
-        where h.node_id = c.node_id and h.is_name and h.retired_at is null
+        where h.node_id = c.node_id and case when h.retired_at is null then h.is_name end
         offset 0
     ) as k
     cross join lateral (select @trgm@.similarity(k.key, names[c.name_number])) as s (similarity)
