@@ -233,21 +233,26 @@ def one_letter_wrong(name: str, at: float, letter: float) -> str:
 # Words that real registers repeat hundreds of thousands of times, and that share their
 # trigrams with each other besides.
 COMMON_WORDS = (
-    "international global national general united american european asian atlantic pacific"
-    " northern southern eastern western central continental universal standard national first"
-    " premier royal imperial golden silver blue green red white black star sun river ocean"
-    " mountain valley island harbour marine maritime shipping transport transportation logistics"
-    " freight trading traders trade commercial commerce industrial industries industry"
-    " manufacturing manufacturers engineering engineers construction contractors consulting"
-    " consultants management investment investments capital financial finance insurance holding"
-    " holdings properties property development developments enterprise enterprises services"
-    " service solutions systems technologies technology information communications media"
-    " marketing advertising design energy petroleum chemical chemicals pharmaceutical medical"
-    " health foods food beverage farming agricultural textile fashion furniture electric"
-    " electrical electronics automotive motors aviation aerospace research education training"
-    " partners associates brothers sons group union alliance network resources materials metals"
-    " mining minerals timber paper packaging printing publishing water environmental recycling"
-).split()
+    "international", "global", "national", "general", "united", "american", "european",
+    "asian", "atlantic", "pacific", "northern", "southern", "eastern", "western", "central",
+    "continental", "universal", "standard", "first", "premier", "royal", "imperial", "golden",
+    "silver", "blue", "green", "red", "white", "black", "star", "sun", "river", "ocean",
+    "mountain", "valley", "island", "harbour", "marine", "maritime", "shipping", "transport",
+    "transportation", "logistics", "freight", "trading", "traders", "trade", "commercial",
+    "commerce", "industrial", "industries", "industry", "manufacturing", "manufacturers",
+    "engineering", "engineers", "construction", "contractors", "consulting", "consultants",
+    "management", "investment", "investments", "capital", "financial", "finance", "insurance",
+    "holding", "holdings", "properties", "property", "development", "developments",
+    "enterprise", "enterprises", "services", "service", "solutions", "systems",
+    "technologies", "technology", "information", "communications", "media", "marketing",
+    "advertising", "design", "energy", "petroleum", "chemical", "chemicals", "pharmaceutical",
+    "medical", "health", "foods", "food", "beverage", "farming", "agricultural", "textile",
+    "fashion", "furniture", "electric", "electrical", "electronics", "automotive", "motors",
+    "aviation", "aerospace", "research", "education", "training", "partners", "associates",
+    "brothers", "sons", "group", "union", "alliance", "network", "resources", "materials",
+    "metals", "mining", "minerals", "timber", "paper", "packaging", "printing", "publishing",
+    "water", "environmental", "recycling",
+)  # fmt: skip
 COMPANY_FORMS = (
     "limited", "company limited", "corporation", "incorporated", "private limited", "gmbh", "plc",
     "llc", "sa", "bv",
@@ -273,7 +278,7 @@ def common_names(count: int, seed: int) -> np.ndarray:
         Byte strings (ASCII), of some 25 trigrams.
     """
     random = np.random.default_rng([seed, 7003])
-    words = list(dict.fromkeys(COMMON_WORDS))
+    words = COMMON_WORDS
     rare = vocabulary(max(200, min(5_000, count // 50)), random)
     names: dict[str, None] = {}
     while len(names) < count:

@@ -91,9 +91,7 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
 
 
-def similar_names(
-    plpy: Any, shared: dict[str, Any], *arguments: Any
-) -> Iterator[tuple[Any, ...]]:
+def similar_names(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.similar_names`."""
     from graphalgo.names.finding import similar_names as find  # noqa: PLC0415
 

@@ -50,9 +50,7 @@ class Names:
         self._sizes: list[Integers] = []
         self._trigrams: list[Integers] = []
 
-    def add(
-        self, holders: NDArray[np.int64], sizes: Integers, trigrams: Integers
-    ) -> None:
+    def add(self, holders: NDArray[np.int64], sizes: Integers, trigrams: Integers) -> None:
         """Add names: each one's holder, how many trigrams it has, and those, one after another.
 
         A name without a trigram is similar to nothing and may be left out or not.
@@ -92,9 +90,7 @@ class Segment:
 
     __slots__ = ("holders", "sizes", "starts")
 
-    def __init__(
-        self, holders: NDArray[np.int64], sizes: Integers, starts: Integers
-    ) -> None:
+    def __init__(self, holders: NDArray[np.int64], sizes: Integers, starts: Integers) -> None:
         self.holders = holders
         self.sizes = sizes
         self.starts = starts

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     class NameStore(Store, Protocol):
         """A store that tells all similar names, and the best of each node."""
 
-        def best_names(
-            self, names: Sequence[str], threshold: float, limit: int
-        ) -> list[Match]:
+        def best_names(self, names: Sequence[str], threshold: float, limit: int) -> list[Match]:
             """Return (index in `names`, node id, name, similarity) of nodes with similar names.
 
             Each node once, with its most similar name (ties: the least); at most

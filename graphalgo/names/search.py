@@ -27,7 +27,7 @@ from graphalgo.names.building import no_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from numpy.typing import NDArray
 
@@ -66,7 +66,9 @@ def needed(size: int, sizes: Integers, threshold: float) -> NDArray[np.int64]:
     total = sizes.astype(np.int64) + size
     # In exact numbers c / (n + m - c) >= t where c >= t (n + m) / (1 + t); a real is
     # rounded, so that one less may do too.
-    common = np.maximum(np.ceil(total * (threshold / (1 + threshold))).astype(np.int64) - 2, 1)
+    common: NDArray[np.int64] = np.maximum(
+        np.ceil(total * (threshold / (1 + threshold))).astype(np.int64) - 2, 1
+    )
     for _ in range(4):
         ratio = common.astype(np.float32) / (total - common).astype(np.float32)
         common = np.where((ratio < least) & (2 * common <= total), common + 1, common)
@@ -252,9 +254,7 @@ class Counters:
         assert enough is not None
         return enough
 
-    def counted(
-        self, entries: NDArray[np.int64], needs: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def counted(self, entries: NDArray[np.int64], needs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how often entries have been counted; to be called after `reaching`."""
         places = entries - (self._first << 6)
         total = needs - self._goal
@@ -300,8 +300,8 @@ def search(
         return np.empty(0, np.int64)
     scratch = scratch or Scratch()
     bounds = np.array([plan.low, plan.high], np.int32)
-    short = sorted((_cut(one, bounds) for one in lists if one.dtype == np.int32), key=len)
-    long = [one for one in lists if one.dtype != np.int32]
+    short = sorted((_cut(one, bounds) for one in lists if _are_numbers(one)), key=len)
+    long = [one for one in lists if _are_bits(one)]
     first = plan.low >> 6 << 6
     kind: type[Any] = np.uint8 if plan.size < 255 else np.uint16
     counts = scratch.counts((-(-plan.high // 64) << 6) - first, kind)
@@ -327,9 +327,7 @@ def search(
     return _search_long(plan, counters, long, check_interrupts)
 
 
-def _passing(
-    plan: Plan, counts: NDArray[Any], first: int, left: int
-) -> NDArray[np.int64] | None:
+def _passing(plan: Plan, counts: NDArray[Any], first: int, left: int) -> NDArray[np.int64] | None:
     """Return which entries may still be similar; None where they are too many to ask about."""
     parts = []
     total = 0
@@ -392,6 +390,14 @@ def _confirm(
     return entries[found >= needs]
 
 
+def _are_numbers(found: Integers | Bits) -> TypeGuard[Integers]:
+    return found.dtype == np.int32
+
+
+def _are_bits(found: Integers | Bits) -> TypeGuard[Bits]:
+    return found.dtype == np.uint64
+
+
 def _cut(found: Integers, bounds: Integers) -> Integers:
     start, end = np.searchsorted(found, bounds)
     return found[start:end]
@@ -404,21 +410,20 @@ def _bits_at(words: Bits, places: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 def _among(found: Integers | Bits, entries: NDArray[np.int64]) -> NDArray[Any]:
     """Whether each entry is in a list, as 0 or 1."""
-    if found.dtype == np.uint64:
-        return _bits_at(found, entries)  # type: ignore[arg-type]
+    if _are_bits(found):
+        return _bits_at(found, entries)
     if not len(found):
         return np.zeros(len(entries), np.uint8)
     places = np.searchsorted(found, entries.astype(np.int32))
     places[places == len(found)] = len(found) - 1
-    return (found[places] == entries).astype(np.uint8)
+    there: NDArray[np.uint8] = (found[places] == entries).astype(np.uint8)
+    return there
 
 
 class Probes:
     """Many probes of one segment, those of one size after another so that they share plans."""
 
-    def __init__(
-        self, segment: Segment, threshold: float, scratch: Scratch | None = None
-    ) -> None:
+    def __init__(self, segment: Segment, threshold: float, scratch: Scratch | None = None) -> None:
         self._segment = segment
         self._threshold = threshold
         self._scratch = scratch or Scratch()

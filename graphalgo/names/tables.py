@@ -31,7 +31,7 @@ from graphalgo.names.search import Probes, Scratch
 from graphalgo.names.tokens import flattened, numbers_of_ascii, numbers_of_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -188,14 +188,13 @@ class NameIndex:
         if segment is None:
             row = self._query(SEGMENT, ("bigint",), number)[0]
             segment = self._cache.segments[token] = Segment(
-                *(np.frombuffer(row["holders"], "<i8"),)
-                + tuple(np.frombuffer(row[name], "<i4") for name in ("sizes", "starts"))
+                np.frombuffer(row["holders"], "<i8"),
+                np.frombuffer(row["sizes"], "<i4"),
+                np.frombuffer(row["starts"], "<i4"),
             )
         return segment
 
-    def _lists(
-        self, number: int, token: str, trigrams: set[int]
-    ) -> dict[int, Integers | Bits]:
+    def _lists(self, number: int, token: str, trigrams: set[int]) -> dict[int, Integers | Bits]:
         lists, missing = self._cache.known(token, trigrams)
         if missing:
             rows = self._query(LISTS, ("bigint", "int[]"), number, missing)
@@ -396,9 +395,7 @@ class Cache:
         # The least recently used first; None for a trigram that the segment has not.
         self._lists: OrderedDict[tuple[str, int], Integers | Bits | None] = OrderedDict()
 
-    def known(
-        self, token: str, trigrams: set[int]
-    ) -> tuple[dict[int, Integers | Bits], list[int]]:
+    def known(self, token: str, trigrams: set[int]) -> tuple[dict[int, Integers | Bits], list[int]]:
         """Return the lists that are kept, and the trigrams of which nothing is known."""
         lists: dict[int, Integers | Bits] = {}
         missing = []

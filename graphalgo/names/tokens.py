@@ -17,8 +17,7 @@ _MOST_REMEMBERED = 50_000
 
 def number_of(trigram: str) -> int:
     """Return the number of a trigram: three characters that stand for a byte each."""
-    first, second, third = trigram
-    return ord(first) << 16 | ord(second) << 8 | ord(third)
+    return ord(trigram[0]) << 16 | ord(trigram[1]) << 8 | ord(trigram[2])
 
 
 class _Numbers(dict[str, int]):
@@ -45,9 +44,7 @@ def flattened(lists: Iterable[Sequence[int]]) -> tuple[Integers, Integers]:
     """Return how long each list is, and all their numbers, one after another."""
     kept = list(lists)
     sizes = np.fromiter(map(len, kept), np.int32, len(kept))
-    numbers = np.fromiter(
-        (number for each in kept for number in each), np.int32, int(sizes.sum())
-    )
+    numbers = np.fromiter((number for each in kept for number in each), np.int32, int(sizes.sum()))
     return sizes, numbers
 
 

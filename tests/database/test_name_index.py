@@ -191,9 +191,7 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
 
 
 def test_two_tenants_see_their_own_names_alone(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(
-        "insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B]
-    )
+    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
     connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
     connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
     write_names(connection, ["northern star line"] * 6)

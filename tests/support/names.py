@@ -25,7 +25,7 @@ def hard_names() -> list[str]:
     hot = ["global", "trading", "limited", "company", "holdings", "group"]
     names = [f"{a} {b} {c}" for a in hot for b in hot for c in hot]
     names += [f"{a} {b}" for a in hot for b in hot]
-    names += list("abcdefghijklmnopqrstuvwxyz0123456789") + ["ab", "abc", "abcd", "a b", "a b c"]
+    names += [*list("abcdefghijklmnopqrstuvwxyz0123456789"), "ab", "abc", "abcd", "a b", "a b c"]
     names += [("long name of many words " * 9)[:length] for length in range(190, 204)]
     names += ["".join(f"{chr(97 + i % 26)}{i} " for i in range(n)) for n in (60, 80, 120, 300)]
     names += ["café noir", "cafe noir", "café nöir", "straße", "strasse", "ıstanbul", "istanbul"]
@@ -83,9 +83,9 @@ def assert_exact(
     connection: psycopg.Connection[Any], probes: Sequence[str], thresholds: Iterable[float]
 ) -> int:
     """Compare every answer with pg_trgm's own, to the last bit; return how many rows there were."""
-    assert connection.execute(
-        "select sum(entries) > 0 from aiq.name_segments"
-    ).fetchone() == (True,)
+    assert connection.execute("select sum(entries) > 0 from aiq.name_segments").fetchone() == (
+        True,
+    )
     rows = 0
     for threshold in thresholds:
         with connection.cursor(binary=True) as cursor:
