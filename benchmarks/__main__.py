@@ -28,6 +28,7 @@ from benchmarks.suite import (
     hub,
     join,
     memory,
+    names,
     outside,
     query,
     row_security,
@@ -51,6 +52,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
     "denied": denied.run,
     "store": store.run,
     "similar": similar.run,
+    "names": names.run,
     "text": text.run,
     "query": query.run,
     "twin": twin.run,
@@ -61,7 +63,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
 
 
 # They load graphs of their own.
-NOT_WHEN_SMALL = ("row_security", "denied", "store")
+NOT_WHEN_SMALL = ("row_security", "denied", "store", "names")
 
 
 def main() -> int:

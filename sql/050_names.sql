@@ -15,7 +15,7 @@ revoke all on function aiq.name_similarity(text, text) from public;
 grant execute on function aiq.name_similarity(text, text) to authenticated, aiq_worker, aiq_engine;
 
 -- Where the project's own index of names is there, this is decided anew by a later file.
-create or replace function aiq.name_index_serves() returns boolean
+create or replace function aiq.name_index_serves(p_names int default 1) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -23,10 +23,10 @@ begin
     return false;
 end
 $$;
-alter function aiq.name_index_serves() owner to aiq_engine;
-comment on function aiq.name_index_serves() is
-    'Whether aiq.similar_keys searches the index of names, rather than pg_trgm''s';
-revoke all on function aiq.name_index_serves() from public;
+alter function aiq.name_index_serves(int) owner to aiq_engine;
+comment on function aiq.name_index_serves(int) is
+    'Whether aiq.similar_keys searches the index of names for so many, rather than pg_trgm''s';
+revoke all on function aiq.name_index_serves(int) from public;
 
 create or replace function aiq.name_setting(p_name text, p_default int) returns int
 language plpgsql stable
@@ -68,7 +68,8 @@ revoke all on function aiq.most_name_changes() from public;
 -- compares as reals do; the function's own SET puts it back on the way out. Candidates
 -- are read one by one, by their ids, even where the planner takes the table to be small:
 -- it must not read all of it, nor all of an index that begins with something else. So the
--- conditions of those indexes are written in a way that it does not see through.
+-- conditions of those indexes are written in a way that it does not see through. (No JIT:
+-- a scan without an index that has to be made counts as so dear that it would be compiled.)
 create or replace function aiq.similar_name_candidates(p_names text[], p_similarity real)
 returns table (name_number bigint, node_id bigint)
 language plpgsql stable security definer
@@ -77,11 +78,12 @@ set plan_cache_mode = force_generic_plan
 set pg_trgm.similarity_threshold = 0.3
 set extra_float_digits = 1
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     mine constant uuid[] := rbac.caller_audiences();
     block record;
-    served boolean := aiq.name_index_serves();
+    served boolean := aiq.name_index_serves(cardinality(p_names));
 begin
     if served then
         for block in
@@ -139,6 +141,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set extra_float_digits = 1
 set enable_seqscan = off
+set jit = off
 as $$
 declare
     -- Numbered from 1, whatever the array's own bounds.

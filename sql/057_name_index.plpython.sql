@@ -193,16 +193,22 @@ grant execute on function aiq.refresh_names(boolean) to aiq_worker;
 -- Below some tens of thousands of names pg_trgm's index is as fast, and a backend that
 -- does not import numpy is there sooner. Nor does the index serve while more has changed
 -- than a backend should read for one search.
-create or replace function aiq.name_index_serves() returns boolean
+create or replace function aiq.name_index_serves(p_names int default 1) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    least constant bigint := aiq.name_setting('aiq.name_index_from', 20000);
-    found_entries bigint;
+    found_entries bigint := (select sum(s.entries) from aiq.name_segments as s);
+    least bigint := 20000;
 begin
-    select sum(s.entries) into found_entries from aiq.name_segments as s;
-    if found_entries is null or found_entries < least then
+    if found_entries is null then
+        return false;
+    end if;
+    if coalesce(current_setting('aiq.name_index_from', true), '') <> '' then
+        least := aiq.name_setting('aiq.name_index_from', 20000);
+    end if;
+    -- What one search has to read, others share.
+    if found_entries * least(greatest(p_names, 1), 10) < least then
         return false;
     end if;
     if exists (select from aiq.name_segments as s where s.ctype <> (select aiq.name_ctype())) then
@@ -213,7 +219,7 @@ begin
     ) <= aiq.most_name_changes();
 end
 $$;
-alter function aiq.name_index_serves() owner to aiq_engine;
-comment on function aiq.name_index_serves() is
-    'Whether aiq.similar_keys searches the index of names, rather than pg_trgm''s';
-revoke all on function aiq.name_index_serves() from public;
+alter function aiq.name_index_serves(int) owner to aiq_engine;
+comment on function aiq.name_index_serves(int) is
+    'Whether aiq.similar_keys searches the index of names for so many, rather than pg_trgm''s';
+revoke all on function aiq.name_index_serves(int) from public;
