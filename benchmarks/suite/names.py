@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -18,6 +19,7 @@ from benchmarks.suite.store import spent
 SIMILARITY = 0.6
 FRONTIER = 500
 DELTA = 10_000
+JOINS = 30
 FULL = 1_000_000
 GENERATORS: dict[str, Callable[[int, int], np.ndarray]] = {
     "common words": common_names,
@@ -52,6 +54,7 @@ def run(bench: Bench) -> Section:
                 _one_size(bench, section, connection, dsn, kind, generate(count, bench.seed))
     with bench.server.scratch("names") as dsn, superuser(dsn) as connection:
         _ingestion(bench, section, connection)
+    _joins(bench, section)
     section.note(
         f"Milliseconds a name at a similarity of {SIMILARITY}: of the backend's processor time"
         " where the server is on this host, else by the clock. GIN: the bare query of a superuser,"
@@ -87,10 +90,7 @@ def _one_size(
     for what, timings in found.items():
         section.add(timings, gin_time, **labels, what=f"single, {what}")
     frontier = [texts[place] for place in random.integers(0, count, FRONTIER).tolist()]
-    together = Timings()
-    for _ in range(3):
-        call = {"names": frontier, "least": SIMILARITY}
-        together.add(spent(connection, lambda: connection.execute(OURS, call)) / len(frontier))
+    together = _together(connection, frontier)
     section.add(together, gin_time, **labels, what=f"of {FRONTIER} at once, index")
     refreshed = _refresh(connection, count, kind)
     mean = float(np.mean(gin_time.values))
@@ -120,7 +120,9 @@ def _one_size(
         (f"a refresh of {DELTA:,}", refreshed * 1000, 2_000, "ms"),
     ]
     if count <= 10_000:
-        bounds = [("single probes: ours over GIN (medians)", index_time.p50 / gin_time.p50, 1.2, "x")]
+        bounds = [
+            ("single probes: ours over GIN (medians)", index_time.p50 / gin_time.p50, 1.2, "x")
+        ]
     section.bounds += [
         Bound(f"{count:,} of {kind}: {what}", float(measured), limit, unit,
               judged=full or count <= 10_000)
@@ -133,7 +135,8 @@ def _load(connection: Connection, texts: list[str]) -> None:
     connection.execute("insert into aiq.entity_types (name, handle_prefix) values ('c', 'C')")
     connection.execute("drop index aiq.node_keys_name_trigrams")
     connection.execute(
-        "insert into aiq.nodes (id, entity_type) select g, 'c' from generate_series(1, %s::bigint) as g",
+        "insert into aiq.nodes (id, entity_type)"
+        " select g, 'c' from generate_series(1, %s::bigint) as g",
         (len(texts),),
     )
     with (
@@ -162,11 +165,21 @@ def _single(connection: Connection) -> dict[str, Case[str]]:
     return {"GIN": gin, "index": index}
 
 
+def _together(connection: Connection, names: list[str]) -> Timings:
+    """Look for many names at once; give the milliseconds a name."""
+    timings = Timings()
+    given = {"names": names, "least": SIMILARITY}
+    for _ in range(3):
+        timings.add(spent(connection, lambda: connection.execute(OURS, given)) / len(names))
+    return timings
+
+
 def _refresh(connection: Connection, count: int, kind: str) -> float:
     """Write names more, and give the seconds it takes to fold them in."""
     texts = [name.decode() for name in GENERATORS[kind](DELTA, 99).tolist()]
     connection.execute(
-        "insert into aiq.nodes (id, entity_type) select g, 'c' from generate_series(%s::bigint, %s) as g",
+        "insert into aiq.nodes (id, entity_type)"
+        " select g, 'c' from generate_series(%s::bigint, %s) as g",
         (count + 1, count + DELTA),
     )
     connection.execute(
@@ -186,6 +199,32 @@ def _peak(connection: Connection) -> int | None:
         return None
     line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM"))
     return int(line.split()[1]) // 1000
+
+
+def _joins(bench: Bench, section: Section) -> None:
+    """Join by all three links, as by default, with the index and with GIN."""
+    graph = bench.main_graph()
+    dsn = bench.database(graph)
+    with superuser(dsn) as connection:
+        connection.execute("select * from aiq.refresh_names()")
+        seeds = [graph.handle(node) for node in graph.random_nodes(JOINS, bench.seed + 8)]
+        text = "select aiq.iterated_join_trace(%s, 'grail')"
+        candidates: Counter[str] = Counter()
+
+        def join(handle: str) -> float:
+            return spent(connection, lambda: connection.execute(text, (handle,)).fetchall())
+
+        with bench.progress("names: joins", len(seeds)) as advance:
+            found = interleaved({"all links": join}, seeds, advance=advance)
+        for handle in seeds:
+            trace = (connection.execute(text, (handle,)).fetchone() or ({"rounds": []},))[0]
+            for one in trace["rounds"]:
+                candidates.update(one["candidates"])
+    total = max(1, candidates.total())
+    shares = ", ".join(f"{kind} {number / total:.0%}" for kind, number in candidates.items())
+    what = f"iterated_join, all links, {graph.node_count:,} nodes"
+    section.add(found["all links"], what=what)
+    section.note(f"Of the candidates of these joins: {shares}.")
 
 
 def _ingestion(bench: Bench, section: Section, connection: Connection) -> None:
@@ -218,6 +257,5 @@ def _ingestion(bench: Bench, section: Section, connection: Connection) -> None:
     found = interleaved(cases, range(min(bench.profile.repeats, 9)))
     for what, timings in found.items():
         section.add(timings, found["without"], what=f"{DELTA:,} registered rows, {what} the index")
-    section.bounds.append(
-        Bound("registered rows: with the index over without", found["with"].p50 / found["without"].p50, 1.3)
-    )  # fmt: skip
+    slower = found["with"].p50 / found["without"].p50
+    section.bounds.append(Bound("registered rows: with the index over without", slower, 1.3))
