@@ -12,6 +12,7 @@ from graphalgo.cli.sources import required_dsn
 from graphalgo.engine.errors import MissingSetting
 
 _THERE = "select to_regprocedure('aiq.refresh_names(boolean)') is not null"
+_SWEEP = "vacuum aiq.name_changes"
 _REFRESH = "select * from aiq.refresh_names(%s)"
 
 
@@ -37,6 +38,9 @@ def maintain(
                 "Run graphalgo check to see what is missing.",
             )
         done = connection.execute(_REFRESH, [rebuild]).fetchone()
+        # What was folded in is still read over by each search until it is swept away: by
+        # now where one may, else by the server itself within a minute or so.
+        connection.execute(_SWEEP)
     assert done is not None
     if as_json:
         print_json(done)

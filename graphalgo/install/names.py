@@ -71,7 +71,7 @@ def problems(
     row = connection.execute(_STATE).fetchone()
     assert row is not None
     entries, other, changes, most = row
-    if not many and not entries:
+    if not many and not entries and changes <= most:
         yield True, f"fewer than {FEW:,} names need no index but pg_trgm's", None
         return
     found = list(_stale(connection, entries, other, changes, most, maintain))
@@ -84,7 +84,8 @@ def _stale(
     connection: Connection, entries: int, other: int, changes: int, most: int, maintain: str
 ) -> Iterator[tuple[bool, str, str | None]]:
     if not entries:
-        yield False, f"no index of more than {FEW:,} names has been built", maintain
+        message = f"no index of names has been built, and {changes:,} written names wait for it"
+        yield False, message, maintain
     elif other:
         message = "the index of names was made where other characters make words: it does not serve"
         yield False, message, maintain
