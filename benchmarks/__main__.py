@@ -29,6 +29,7 @@ from benchmarks.suite import (
     join,
     map,
     memory,
+    names,
     outside,
     query,
     row_security,
@@ -52,6 +53,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
     "denied": denied.run,
     "store": store.run,
     "similar": similar.run,
+    "names": names.run,
     "text": text.run,
     "map": map.run,
     "query": query.run,
@@ -63,7 +65,7 @@ SUITE: dict[str, Callable[[Bench], Section]] = {
 
 
 # They load graphs of their own.
-NOT_WHEN_SMALL = ("row_security", "denied", "store")
+NOT_WHEN_SMALL = ("row_security", "denied", "store", "names")
 
 
 def main() -> int:

@@ -228,3 +228,71 @@ def one_letter_wrong(name: str, at: float, letter: float) -> str:
         place -= 1
     written = chr(ord("a") + int(letter * 26))
     return name[:place] + written + name[place + 1 :]
+
+
+# Words that real registers repeat hundreds of thousands of times, and that share their
+# trigrams with each other besides.
+COMMON_WORDS = (
+    "international", "global", "national", "general", "united", "american", "european",
+    "asian", "atlantic", "pacific", "northern", "southern", "eastern", "western", "central",
+    "continental", "universal", "standard", "first", "premier", "royal", "imperial", "golden",
+    "silver", "blue", "green", "red", "white", "black", "star", "sun", "river", "ocean",
+    "mountain", "valley", "island", "harbour", "marine", "maritime", "shipping", "transport",
+    "transportation", "logistics", "freight", "trading", "traders", "trade", "commercial",
+    "commerce", "industrial", "industries", "industry", "manufacturing", "manufacturers",
+    "engineering", "engineers", "construction", "contractors", "consulting", "consultants",
+    "management", "investment", "investments", "capital", "financial", "finance", "insurance",
+    "holding", "holdings", "properties", "property", "development", "developments",
+    "enterprise", "enterprises", "services", "service", "solutions", "systems",
+    "technologies", "technology", "information", "communications", "media", "marketing",
+    "advertising", "design", "energy", "petroleum", "chemical", "chemicals", "pharmaceutical",
+    "medical", "health", "foods", "food", "beverage", "farming", "agricultural", "textile",
+    "fashion", "furniture", "electric", "electrical", "electronics", "automotive", "motors",
+    "aviation", "aerospace", "research", "education", "training", "partners", "associates",
+    "brothers", "sons", "group", "union", "alliance", "network", "resources", "materials",
+    "metals", "mining", "minerals", "timber", "paper", "packaging", "printing", "publishing",
+    "water", "environmental", "recycling",
+)  # fmt: skip
+COMPANY_FORMS = (
+    "limited", "company limited", "corporation", "incorporated", "private limited", "gmbh", "plc",
+    "llc", "sa", "bv",
+)  # fmt: skip
+
+
+def common_names(count: int, seed: int) -> np.ndarray:
+    """Make `count` different company-like names of words that all of them share.
+
+    No word is rare but a short one in four: every trigram of most names is in tens or
+    hundreds of thousands of a million, which is the worst that a register holds.
+
+    Parameters
+    ----------
+    count : int
+        How many names, up to a few million.
+    seed : int
+        The same seed gives the same names.
+
+    Returns
+    -------
+    numpy.ndarray
+        Byte strings (ASCII), of some 25 trigrams.
+    """
+    random = np.random.default_rng([seed, 7003])
+    words = COMMON_WORDS
+    rare = vocabulary(max(200, min(5_000, count // 50)), random)
+    names: dict[str, None] = {}
+    while len(names) < count:
+        wanted = int((count - len(names)) * 1.1) + 16
+        first = zipf_choices(len(words), wanted, 0.4, random).tolist()
+        second = zipf_choices(len(words), wanted, 0.4, random).tolist()
+        other = zipf_choices(len(rare), wanted, 0.5, random).tolist()
+        form = zipf_choices(len(COMPANY_FORMS), wanted, 1.0, random).tolist()
+        mixed = random.random((wanted, 2)).tolist()
+        for a, b, c, d, (with_rare, with_form) in zip(
+            first, second, other, form, mixed, strict=True
+        ):
+            name = f"{words[a]} {words[b]}"
+            if with_rare < 0.9:
+                name = f"{rare[c]} {words[b]}" if with_rare < 0.3 else f"{rare[c]} {name}"
+            names[f"{name} {COMPANY_FORMS[d]}" if with_form < FORM_SHARE else name] = None
+    return np.array([name.encode() for name in list(names)[:count]])

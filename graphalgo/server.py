@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 5_000
 
+NUMPY_HINT = (
+    "On the server's machine: apt-get install python3-numpy, or python3 -m pip install numpy for"
+    " the Python that PL/Python links. Until then pg_trgm's own index is searched."
+)
+
 _loaded: dict[str, Callable[..., Any]] = {}
 
 
@@ -84,6 +89,61 @@ def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple
     if rows is None:
         return iter([(*[None] * 5, refusal)])
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
+
+
+def similar_names(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
+    """Answer `aiq.similar_names`."""
+    from graphalgo.names.finding import similar_names as find  # noqa: PLC0415
+
+    rows, refusal = _run(plpy, shared, find, arguments)
+    if rows is None:
+        return iter([(*[None] * 5, refusal)])
+    return (
+        (row.input_name, row.node_id, row.key, row.score, row.candidate_similarity, None)
+        for row in rows
+    )
+
+
+def search_name_index(
+    plpy: Any, shared: dict[str, Any], tokens: list[str], threshold: float, cache_mb: int
+) -> Iterator[tuple[str | None, str | None, bool]]:
+    """Answer `aiq.search_name_index` in blocks; one row that says no where numpy is not there."""
+    try:
+        from graphalgo.names.tables import NameIndex  # noqa: PLC0415
+    except ImportError:
+        yield None, None, False
+        return
+    index = NameIndex(plpy, shared)
+    numbers: list[str] = []
+    holders: list[str] = []
+    for number, found in index.holders(tokens, threshold, cache_mb):
+        for start in range(0, len(found), BLOCK_ROWS):
+            part = found[start : start + BLOCK_ROWS].tolist()
+            numbers += [str(number)] * len(part)
+            holders += map(str, part)
+            if len(numbers) >= BLOCK_ROWS:
+                yield _array(numbers), _array(holders), True
+                numbers, holders = [], []
+    yield _array(numbers), _array(holders), True
+
+
+def refresh_names(
+    plpy: Any, shared: dict[str, Any], rebuild: bool
+) -> list[tuple[int | None, int | None, int | None, bool | None, bool | None, str | None]]:
+    """Answer `aiq.refresh_names`."""
+    try:
+        from graphalgo.names.tables import NameIndex  # noqa: PLC0415
+    except ImportError:
+        refusal = {
+            "sqlstate": "55000",
+            "message": "the index of names needs numpy, which the server's Python cannot import",
+            "hint": NUMPY_HINT,
+        }
+        return [(None, None, None, None, None, json_text(refusal))]
+    done, refused = _attempt(plpy, NameIndex(plpy, shared).refresh, (rebuild,))
+    if done is None:
+        return [(None, None, None, None, None, refused)]
+    return [(*done, None)]
 
 
 def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:

@@ -14,11 +14,62 @@ comment on function aiq.name_similarity(text, text) is
 revoke all on function aiq.name_similarity(text, text) from public;
 grant execute on function aiq.name_similarity(text, text) to authenticated, aiq_worker, aiq_engine;
 
+-- Where the project's own index of names is there, this is decided anew by a later file.
+create or replace function aiq.name_index_serves(p_names int default 1) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return false;
+end
+$$;
+alter function aiq.name_index_serves(int) owner to aiq_engine;
+comment on function aiq.name_index_serves(int) is
+    'Whether aiq.similar_keys searches the index of names for so many, rather than pg_trgm''s';
+revoke all on function aiq.name_index_serves(int) from public;
+
+create or replace function aiq.name_setting(p_name text, p_default int) returns int
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    setting constant text := btrim(current_setting(p_name, true));
+begin
+    if setting is null or setting = '' then
+        return p_default;
+    end if;
+    if setting collate "C" !~ '^[0-9]{1,9}$' then
+        raise exception using
+            errcode = '22023',
+            message = format('the setting %s is "%s", but must be a number from 0 to 999999999', p_name, left(setting, 80)),
+            hint = format('Write for example set %s = %s.', p_name, p_default);
+    end if;
+    return setting::int;
+end
+$$;
+alter function aiq.name_setting(text, int) owner to aiq_engine;
+comment on function aiq.name_setting(text, int) is
+    'A setting that is a number: aiq.name_cache_mb or aiq.name_index_from';
+revoke all on function aiq.name_setting(text, int) from public;
+
+create or replace function aiq.most_name_changes() returns int
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$ select 50000 $$;
+alter function aiq.most_name_changes() owner to aiq_engine;
+comment on function aiq.most_name_changes() is
+    'With how many names written since its last refresh the index of names still serves';
+revoke all on function aiq.most_name_changes() from public;
+
 -- What the caller may not see is left out here already: a name that is denied must not
 -- take longer than one that is missing, and what is read again is less.
 --
 -- The threshold is set as the exact double of the real, so that the operator
--- compares as reals do; the function's own SET puts it back on the way out.
+-- compares as reals do; the function's own SET puts it back on the way out. Candidates
+-- are read one by one, by their ids, even where the planner takes the table to be small:
+-- it must not read all of it, nor all of an index that begins with something else. So the
+-- conditions of those indexes are written in a way that it does not see through. (No JIT:
+-- a scan without an index that has to be made counts as so dear that it would be compiled.)
 create or replace function aiq.similar_name_candidates(p_names text[], p_similarity real)
 returns table (name_number bigint, node_id bigint)
 language plpgsql stable security definer
@@ -26,10 +77,44 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set pg_trgm.similarity_threshold = 0.3
 set extra_float_digits = 1
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     mine constant uuid[] := rbac.caller_audiences();
+    block record;
+    served boolean := aiq.name_index_serves(cardinality(p_names));
 begin
+    if served then
+        for block in
+            select s.numbers, s.holders, s.served
+            from aiq.search_name_index(
+                array(
+                    select array_to_string(@trgm@.show_trgm(u.name), ',')
+                    from unnest(p_names) with ordinality as u (name, number)
+                    order by u.number
+                ),
+                p_similarity,
+                aiq.name_setting('aiq.name_cache_mb', 64)
+            ) as s
+        loop
+            served := block.served;
+            exit when not served;
+            return query
+            select c.number, c.holder
+            from unnest(block.numbers::bigint[], block.holders::bigint[]) as c (number, holder)
+            where exists (
+                select from aiq.node_keys as h
+                where
+                    h.node_id = c.holder and case when h.retired_at is null then h.is_name end
+                    and (h.audience is null or h.audience = any (mine))
+                offset 0
+            );
+        end loop;
+    end if;
+    if served then
+        return;
+    end if;
     perform set_config('pg_trgm.similarity_threshold', (p_similarity::float8)::text, true);
     return query
     select u.number, k.node_id
@@ -55,6 +140,8 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set extra_float_digits = 1
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     -- Numbered from 1, whatever the array's own bounds.
@@ -80,7 +167,13 @@ begin
     return query
     select c.name_number, k.node_id, k.key, k.soft, s.similarity
     from aiq.similar_name_candidates(names, p_similarity) as c
-    join aiq.node_keys as k on k.node_id = c.node_id and k.is_name and k.retired_at is null
+    -- Node by node: a join might read all names for a hundred candidates.
+    cross join lateral (
+        select h.node_id, h.key, h.soft
+        from aiq.node_keys as h
+        where h.node_id = c.node_id and case when h.retired_at is null then h.is_name end
+        offset 0
+    ) as k
     cross join lateral (select @trgm@.similarity(k.key, names[c.name_number])) as s (similarity)
     where s.similarity >= p_similarity and (select rbac.caller_audiences()) is not null;
 end

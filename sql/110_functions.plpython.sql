@@ -51,7 +51,7 @@ alter function aiq.refuse(text) owner to aiq_owner;
 comment on function aiq.refuse(text) is
     'Raises a refusal of the engine: its SQLSTATE, sentence and hint as JSON';
 revoke all on function aiq.refuse(text) from public;
-grant execute on function aiq.refuse(text) to authenticated, aiq_worker;
+grant execute on function aiq.refuse(text) to authenticated, aiq_worker, aiq_engine;
 
 create or replace function aiq.iterated_join(
     p_seed text,

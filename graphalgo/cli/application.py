@@ -16,6 +16,7 @@ from graphalgo.cli import (
     history,
     installing,
     loading,
+    maintaining,
     ontology,
     querying,
     registering,
@@ -42,6 +43,7 @@ app.command(rich_help_panel=_START)(serving.down)
 app.command(rich_help_panel=_START)(installing.install)
 app.command(rich_help_panel=_START)(installing.uninstall)
 app.command(rich_help_panel=_START)(installing.check)
+app.command(rich_help_panel=_START)(maintaining.maintain)
 app.command(rich_help_panel=_FILL)(loading.load)
 app.command(rich_help_panel=_FILL)(registering.register)
 app.command(rich_help_panel=_ASK)(asking.join)

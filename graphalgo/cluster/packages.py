@@ -27,6 +27,7 @@ _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_SAVED = Path("/usr/sbin/policy-rc.d.before-graphalgo")
 _INSTALL_LOCK = Path("/run/graphalgo-install.lock")
 _PLPYTHON = "postgresql-plpython3-"
+_NUMPY = "python3-numpy"
 
 # Other distributions' commands, so that the hint can be pasted there.
 _OTHER_MANAGERS = {
@@ -58,12 +59,29 @@ def acquire(version: int | None, report: Callable[[str], None]) -> Server:
     found = servers.find_servers()
     server = servers.best(found, version)
     if server is not None:
+        _add_numpy(server, report)
         return server
     _check_can_install(found, version)
     with _one_at_a_time(report):
         # Another process may have installed it while this one waited.
         server = servers.best(servers.find_servers(), version)
         return server or _install(found, version, report)
+
+
+def _add_numpy(server: Server, report: Callable[[str], None]) -> None:
+    """Give a server that was here numpy, where that is easily done; it serves without, too."""
+    python = Path(f"/usr/bin/python{server.python_version}")
+    if os.geteuid() != 0 or not _is_debian_like() or not python.exists() or _imports(python):
+        return
+    with _one_at_a_time(report):
+        if not _imports(python) and _known(_NUMPY) and _apt_install([_NUMPY], report).returncode:
+            report("Without numpy, similar names are looked for by pg_trgm's index alone")
+
+
+def _imports(python: Path) -> bool:
+    """Whether a Python finds numpy."""
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('numpy') is None)"
+    return subprocess.run([python, "-I", "-c", look], check=False).returncode == 0
 
 
 def _check_can_install(found: list[Server], version: int | None) -> None:
@@ -162,7 +180,9 @@ def _packages_to_install(found: list[Server], version: int | None) -> list[str]:
         version = max(here or offered, default=None)
     if version not in offered:
         return []
-    return [f"postgresql-{version}", f"{_PLPYTHON}{version}"]
+    packages = [f"postgresql-{version}", f"{_PLPYTHON}{version}"]
+    # What PL/Python links on Debian is Debian's own Python: with numpy, names are indexed.
+    return [*packages, _NUMPY] if _known(_NUMPY) else packages
 
 
 def _offered_majors() -> set[int]:

@@ -143,3 +143,26 @@ class LookupRow(Row):
             "match_kind": self.match_kind,
             "score": self.score,
         }
+
+
+class SimilarRow(Row):
+    """One node with a name similar to an input name."""
+
+    __slots__ = _fields = (
+        "input_name",
+        "node_id",
+        "handle",
+        "key",
+        "entity_type",
+        "summary",
+        "score",
+        "candidate_similarity",
+    )
+    input_name: str
+    node_id: int
+    handle: str | None
+    key: str
+    entity_type: str | None
+    summary: str | None
+    score: float
+    candidate_similarity: float

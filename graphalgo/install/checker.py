@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from graphalgo import __version__, resources
-from graphalgo.install import roles, server
+from graphalgo.install import names, roles, server
 from graphalgo.install.connection import Connection, open_connection, psql, shell_dsn
 from graphalgo.install.errors import InstallError
 from graphalgo.install.objects import (
@@ -166,6 +166,7 @@ class _Check:
             ("indexes", self._indexes),
             ("grants", self._grants),
             ("registrations", self._registrations),
+            ("names", self._names),
         )
         for name, part in parts:
             yield from self._guarded(name, part)
@@ -355,6 +356,15 @@ class _Check:
             yield Finding("grants", False, message, self._psql(statement))
         if not tables and not functions:
             yield Finding("grants", True, "no caller has a grant on a base table")
+
+    def _names(self) -> Iterator[Finding]:
+        """Look whether similar names are found fast."""
+        if self.meta.get("plpython") != "true":
+            return
+        found = server.probe_python(self.connection)
+        maintain = f"graphalgo maintain --dsn {shell_dsn(self.dsn)}"
+        for ok, message, remedy in names.problems(self.connection, found.numpy, maintain):
+            yield Finding("names", ok, message, remedy)
 
     def _registrations(self) -> Iterator[Finding]:
         """Look whether what is registered is in step with its tables."""

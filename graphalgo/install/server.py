@@ -33,6 +33,11 @@ try:
     found["digest"] = resources.server_code_digest()
 except Exception as error:
     found["error"] = "%s: %s" % (type(error).__name__, error)
+try:
+    import numpy
+    found["numpy"] = numpy.__version__
+except Exception:
+    pass
 plan = plpy.prepare("select set_config('graphalgo.probe', $1, true)", ["text"])
 plpy.execute(plan, [json.dumps(found)])
 $probe$
@@ -57,6 +62,8 @@ class ServerPython:
         Digest of its code; None if it is too old to tell.
     error : str or None
         Why something could not be imported.
+    numpy : str or None
+        The version of numpy there; None if it cannot be imported.
     """
 
     python: tuple[int, ...]
@@ -65,6 +72,7 @@ class ServerPython:
     file: str | None = None
     digest: str | None = None
     error: str | None = None
+    numpy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from graphalgo.engine.arguments import shown
 from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import SOFT_PREFIX
-from graphalgo.engine.trigram import ratio, real, similarity, trigrams
+from graphalgo.engine.trigram import ratio, real, similarity, similarity_of, trigrams
 from graphalgo.stores.memory_texts import MemoryTexts
 from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import missing_judge
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     import networkx
 
     from graphalgo.engine.protocol import Links, Moment, NodeInfo, NoInfo, RelationLinks, Verdicts
+    from graphalgo.names.keeping import KeptNames
 
     Judge = Callable[[Sequence[int]], Iterable[tuple[int | None, int | None, float | None, Any]]]
 
 KEY_KINDS = ("canonical", "short", "alias")
 BLOCK_LINKS = 20_000
 MAX_KEY_BYTES = 2_000
+# New names that are kept as arrays all at once, where numpy is there.
+MANY_NAMES = 5_000
 
 
 class _Node:
@@ -98,7 +101,8 @@ class MemoryStore(MemoryTexts):
     Notes
     -----
     The strongest edges of a node come off a sorted list, names off an inverted
-    index of trigrams (ScanCount; Li, Lu, Lu 2008).
+    index of trigrams (ScanCount; Li, Lu, Lu 2008), of which the bulk is kept as arrays
+    where numpy is there (:mod:`graphalgo.names`).
     """
 
     def __init__(self) -> None:
@@ -118,7 +122,11 @@ class MemoryStore(MemoryTexts):
         self._unsorted: set[int] = set()
         self._edge_count = 0
         self._names: dict[str, frozenset[str]] = {}
+        # Names that are not kept as arrays: all, where there are few or numpy is not there.
+        self._new_names: list[str] = []
         self._names_by_trigram: dict[str, list[str]] = {}
+        self._kept: KeptNames | None = None
+        self._may_keep = True
         self._distinct: set[tuple[int, int]] = set()
         self._now = datetime.now(UTC)
 
@@ -236,6 +244,7 @@ class MemoryStore(MemoryTexts):
         insort(self._holders.setdefault(folded, []), node_id)
         if is_name and folded not in self._names:
             self._names[folded] = trigrams(folded)
+            self._new_names.append(folded)
             for trigram in self._names[folded]:
                 self._names_by_trigram.setdefault(trigram, []).append(folded)
 
@@ -614,6 +623,29 @@ class MemoryStore(MemoryTexts):
             found += [(index, node, key, -score) for score, key, node in ordered[:limit]]
         return found
 
+    def best_names(
+        self, names: Sequence[str], threshold: float, limit: int
+    ) -> list[tuple[int, int, str, float]]:
+        found: list[tuple[int, int, str, float]] = []
+        for index, name in enumerate(names):
+            best: dict[int, tuple[float, str]] = {}
+            for key, score in self._similar_names(name, threshold):
+                for node in self._name_holders(key):
+                    best[node] = min(best.get(node, (0.0, "")), (-score, key))
+            ordered = sorted((score, key, node) for node, (score, key) in best.items())
+            found += [(index, node, key, -score) for score, key, node in ordered[:limit]]
+        return found
+
+    def all_names(
+        self, names: Sequence[str], threshold: float
+    ) -> list[tuple[int, int, str, float]]:
+        return [
+            (index, node, key, score)
+            for index, name in enumerate(names)
+            for key, score in self._similar_names(name, threshold)
+            for node in self._name_holders(key)
+        ]
+
     def describe(self, ids: Sequence[int]) -> dict[int, NodeInfo]:
         return {node: self._info(node) for node in ids if node in self._nodes}
 
@@ -820,16 +852,37 @@ class MemoryStore(MemoryTexts):
 
     def _similar_names(self, name: str, threshold: float) -> list[tuple[str, float]]:
         """Return the names of similarity `threshold` or more, in no order."""
+        if self._may_keep and len(self._new_names) >= MANY_NAMES:
+            self._keep_names()
         own = trigrams(name)
         common: dict[str, int] = {}
         for trigram in own:
             for key in self._names_by_trigram.get(trigram, ()):
                 common[key] = common.get(key, 0) + 1
-        return [
+        found = [
             (key, score)
             for key, count in common.items()
             if (score := ratio(count, len(own), len(self._names[key]))) >= threshold
         ]
+        if self._kept is not None:
+            found += [
+                (key, similarity_of(own, self._names[key]))
+                for key in self._kept.similar(list(own), threshold)
+            ]
+        return found
+
+    def _keep_names(self) -> None:
+        """Turn the new names into arrays, if numpy is there."""
+        try:
+            from graphalgo.names.keeping import KeptNames  # noqa: PLC0415
+        except ImportError:
+            self._may_keep = False
+            return
+        if self._kept is None:
+            self._kept = KeptNames()
+        self._kept.add({name: self._names[name] for name in self._new_names})
+        self._new_names.clear()
+        self._names_by_trigram.clear()
 
 
 def _add_entries(name: str, entries: Any, add: Callable[[Any], None]) -> None:

@@ -116,6 +116,23 @@ class RelationalStore(Passages, Catalogue):
         )
         return [(row["number"] - 1, row["node_id"], row["key"], row["similarity"]) for row in rows]
 
+    def best_names(
+        self, names: Sequence[str], threshold: float, limit: int
+    ) -> list[tuple[int, int, str, float]]:
+        rows = self._query(
+            sql.BEST_NAMES, ("text[]", "real", "int"), (list(names), threshold, limit)
+        )
+        return [(row["number"] - 1, row["node_id"], row["key"], row["similarity"]) for row in rows]
+
+    def all_names(
+        self, names: Sequence[str], threshold: float
+    ) -> Iterator[tuple[int, int, str, float]]:
+        for rows in self._stream(
+            sql.ALL_NAMES, ("text[]", "real"), (list(names), threshold), BLOCK_LINKS
+        ):
+            for row in rows:
+                yield row["number"] - 1, row["node_id"], row["key"], row["similarity"]
+
     def describe(self, ids: Sequence[int]) -> dict[int, NodeInfo]:
         return {
             row["id"]: (row["handle"], row["key"], row["entity_type"], row["summary"])

@@ -111,6 +111,12 @@ from (
 where r.place <= $3
 order by r.name_number, r.place
 """
+# The same for soft nodes too.
+BEST_NAMES = FUZZY_KEYS.replace("        where not s.soft\n", "")
+ALL_NAMES = """
+select s.name_number as number, s.node_id, s.key, s.similarity::float8 as similarity
+from aiq.similar_keys($1, $2) as s
+"""
 DESCRIBE = """
 select id, handle, key, entity_type, summary from aiq.nodes_ever where id = any ($1)
 """

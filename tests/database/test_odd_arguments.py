@@ -30,7 +30,14 @@ LOOKUP = {"p_keys": "'{meridian}'", "p_fuzzy": "true", "p_limit": "10"}
 TYPED = "(select min(id) from aiq.nodes_api where entity_type = 'port')"
 OTHER = "(select max(id) from aiq.nodes_api where entity_type = 'port')"
 SOFT = "(select min(id) from aiq.nodes_api where claimed_kind = 'port')"
+SIMILAR = {
+    "p_names": "'{meridian}'", "p_similarity": "0.5", "p_limit": "10", "p_scorer": "'trigram'",
+    "p_candidate_similarity": "null",
+}  # fmt: skip
 CALLS = {
+    "similar_names": SIMILAR,
+    "similar_names_plpython": SIMILAR,
+    "refresh_names": {"p_rebuild": "false"},
     "iterated_join": JOIN,
     "iterated_join_plpython": JOIN,
     "iterated_join_trace": JOIN,

@@ -48,6 +48,9 @@ CALLS = {
     "lookup": "select * from aiq.lookup('{nobody}')",
     "lookup_plpython": "select * from aiq.lookup_plpython('{nobody}', true, 1)",
     "similar_keys": "select * from aiq.similar_keys('{nobody}', 0.9::real)",
+    "similar_names": "select * from aiq.similar_names('{nobody}', 0.9::real)",
+    "similar_names_plpython": "select * from aiq.similar_names_plpython("
+    "'{nobody}', 0.9::real, 1, 'trigram', null)",
     "nodes_by_handle": "select * from aiq.nodes_by_handle('vessel', 0, null)",
     "nodes_by_key": "select * from aiq.nodes_by_key('{nobody}', '{canonical}', 1)",
     "nodes_by_soft_name": "select * from aiq.nodes_by_soft_name('{nobody}', true, 1)",

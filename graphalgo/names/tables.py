@@ -1,0 +1,480 @@
+"""The index of names in the database's tables: how a backend reads, keeps and refreshes it.
+
+Segments and lists are rows that never change, found by a segment's token, which is
+never used again: what was read under one snapshot is right under any other that
+sees the same segment. So a backend keeps the lists it has read, the least recently
+used ones dropped first, and needs no message of others. Names written since the
+last refresh are rows with numbers of their own, never used again either; a backend
+makes a small segment of those that its snapshot sees.
+
+A refresh makes a segment of these rows and, as in a log-structured merge tree
+(O'Neil, Cheng, Gawlick & O'Neil, 1996), joins to it those segments that are not
+much larger, so that there are few and each name is written a few times only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphalgo.names.building import (
+    BLOCK_NAMES,
+    MOST_ENTRIES,
+    Names,
+    Segment,
+    build,
+    take_apart,
+)
+from graphalgo.names.search import Probes, Scratch
+from graphalgo.names.tokens import flattened, numbers_of_ascii, numbers_of_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from graphalgo.names.building import Bits, Integers
+
+SEGMENTS = "select id, token::text as token, entries from aiq.name_segments order by id"
+SEGMENT = "select holders, sizes, starts from aiq.name_segments where id = $1"
+LISTS = """
+select trigram, bitmap, entries from aiq.name_lists
+where segment_id = $1 and trigram = any ($2)
+"""
+ALL_LISTS = "select trigram, bitmap, entries from aiq.name_lists where segment_id = $1"
+CHANGE_IDS = """
+select string_agg(int8send(id), ''::bytea order by id) as ids from aiq.name_changes
+"""
+CHANGES = "select id, node_id, tokens from aiq.name_change_tokens"
+SOME_CHANGES = CHANGES + " where id = any ($1)"
+NAMES = "select node_id, size, tokens from aiq.name_tokens where size > 0"
+
+# Only one refresh runs at a time; this is the number of its advisory lock.
+LOCK = "select pg_try_advisory_xact_lock(7361747, 1) as held"
+CTYPES = """
+select count(*) filter (where s.ctype <> c.ctype) as other, count(*) as segments
+from aiq.name_segments as s
+cross join (select aiq.name_ctype() as ctype) as c
+"""
+# A name that has been taken away or changed again since need not be folded in.
+FOLDED = """
+select
+    c.id, c.node_id, c.key, c.tokens,
+    exists (
+        select from aiq.node_keys as h
+        where h.node_id = c.node_id and h.key = c.key and h.is_name and h.retired_at is null
+    ) as live
+from aiq.name_change_tokens as c
+"""
+FORGET_CHANGES = "delete from aiq.name_changes where id = any ($1)"
+FORGET_ALL_CHANGES = "delete from aiq.name_changes"
+FORGET_LISTS = "delete from aiq.name_lists where segment_id = any ($1)"
+FORGET_SEGMENTS = "delete from aiq.name_segments where id = any ($1)"
+WRITE_SEGMENT = """
+insert into aiq.name_segments (entries, ctype, holders, sizes, starts)
+select $1, aiq.name_ctype(), $2, $3, $4
+returning id
+"""
+WRITE_LISTS = """
+insert into aiq.name_lists (segment_id, trigram, bitmap, entries)
+select $1, l.trigram, l.bitmap, l.entries
+from unnest($2, $3, $4) as l (trigram, bitmap, entries)
+"""
+
+# A refresh joins segments that are at most so many times as large as what they are
+# joined to, and no more names than so many, which takes a second.
+MERGE_RATIO = 4
+MOST_MERGED = 200_000
+# Postings whose trigrams are sorted in one step.
+STEP = 600_000
+# Bytes of lists written by one statement.
+WRITTEN = 4_000_000
+
+
+class NameIndex:
+    """The index as one backend sees it.
+
+    Parameters
+    ----------
+    plpy : module
+        The server's own module, as a PL/Python function body sees it.
+    shared : dict
+        The backend's global dictionary `GD`: plans and what has been read are kept there.
+    """
+
+    def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
+        self._plpy = plpy
+        self._plans: dict[str, Any] = shared.setdefault("graphalgo.name_plans", {})
+        self._cache: Cache = shared.setdefault("graphalgo.name_cache", Cache())
+
+    # How statements are run.
+
+    def _plan(self, text: str, types: Sequence[str]) -> Any:
+        plan = self._plans.get(text)
+        if plan is None:
+            plan = self._plans[text] = self._plpy.prepare(text, list(types))
+        return plan
+
+    def _query(self, text: str, types: Sequence[str] = (), *values: Any) -> Any:
+        return self._plpy.execute(self._plan(text, types), list(values))
+
+    def _stream(self, text: str, size: int) -> Iterator[Sequence[Mapping[str, Any]]]:
+        cursor = self._plpy.cursor(self._plan(text, ()))
+        try:
+            while rows := cursor.fetch(size):
+                yield rows
+        finally:
+            cursor.close()
+
+    def check_interrupts(self) -> None:
+        """Let a pending cancellation or time-out strike."""
+        self._query("select 1 as one")
+
+    # Searching.
+
+    def holders(
+        self, tokens: Sequence[str], threshold: float, cache_mb: int
+    ) -> list[tuple[int, NDArray[np.int64]]]:
+        """Find who holds or held a name similar to each of some names.
+
+        Parameters
+        ----------
+        tokens : sequence of str
+            The trigrams of each name, as the server shows them, separated by commas.
+        threshold : float
+            The least similarity, the value of a ``real`` in (0, 1].
+        cache_mb : int
+            How many megabytes of lists the backend may keep.
+
+        Returns
+        -------
+        list of tuple
+            The number of a name, from 1, and its holders, ascending, each once. Names
+            without any are left out.
+        """
+        probes = [
+            (number, numbers_of_tokens(text)) for number, text in enumerate(tokens, 1) if text
+        ]
+        found: dict[int, list[NDArray[np.int64]]] = {}
+        try:
+            for segment, lists in self._parts(probes):
+                run = Probes(segment, threshold, self._cache.scratch)
+                for number, holders in run.run(probes, lists, self.check_interrupts):
+                    found.setdefault(number, []).append(holders)
+        finally:
+            self._cache.trim(cache_mb << 20)
+        return [(number, np.unique(np.concatenate(parts))) for number, parts in found.items()]
+
+    def _parts(
+        self, probes: Sequence[tuple[int, Sequence[int]]]
+    ) -> Iterator[tuple[Segment, Mapping[int, Integers | Bits]]]:
+        """Yield each segment with the lists that the probes need, and what was changed since."""
+        trigrams = {trigram for _, probe in probes for trigram in probe}
+        tokens = []
+        for row in self._query(SEGMENTS):
+            tokens.append(row["token"])
+            segment = self._segment(row["id"], row["token"])
+            yield segment, self._lists(row["id"], row["token"], trigrams)
+        self._cache.keep_segments(tokens)
+        changes = self._changes()
+        if changes is not None:
+            yield changes
+
+    def _segment(self, number: int, token: str) -> Segment:
+        segment = self._cache.segments.get(token)
+        if segment is None:
+            row = self._query(SEGMENT, ("bigint",), number)[0]
+            segment = self._cache.segments[token] = Segment(
+                np.frombuffer(row["holders"], "<i8"),
+                np.frombuffer(row["sizes"], "<i4"),
+                np.frombuffer(row["starts"], "<i4"),
+            )
+        return segment
+
+    def _lists(self, number: int, token: str, trigrams: set[int]) -> dict[int, Integers | Bits]:
+        lists, missing = self._cache.known(token, trigrams)
+        if missing:
+            rows = self._query(LISTS, ("bigint", "int[]"), number, missing)
+            read = {row["trigram"]: _array_of(row) for row in rows}
+            for trigram in missing:
+                self._cache.remember(token, trigram, read.get(trigram))
+            lists.update(read)
+        return lists
+
+    def _changes(self) -> tuple[Segment, Mapping[int, Integers | Bits]] | None:
+        """Return the names written since the last refresh that this snapshot sees."""
+        seen = self._query(CHANGE_IDS)[0]["ids"]
+        cache = self._cache
+        if seen is None:
+            cache.changes_seen, cache.changes, cache.changed = None, None, {}
+            return None
+        if seen == cache.changes_seen:
+            return cache.changes
+        ids = np.frombuffer(seen, ">i8").tolist()
+        known = {change: cache.changed[change] for change in ids if change in cache.changed}
+        missing = [change for change in ids if change not in known]
+        if len(missing) < 1_000:
+            rows = self._query(SOME_CHANGES, ("bigint[]",), missing) if missing else ()
+            known.update((row["id"], _change(row)) for row in rows)
+        else:
+            for rows in self._stream(CHANGES, BLOCK_NAMES // 4):
+                known.update((row["id"], _change(row)) for row in rows)
+        names = Names()
+        changed = list(known.values())
+        for start in range(0, len(changed), BLOCK_NAMES // 4):
+            _add(names, changed[start : start + BLOCK_NAMES // 4])
+            self.check_interrupts()
+        cache.changes = build(names, self.check_interrupts) if names.count else None
+        cache.changed = known
+        cache.changes_seen = seen
+        return cache.changes
+
+    # Refreshing.
+
+    def refresh(self, rebuild: bool) -> tuple[int, int, int, bool, bool]:
+        """Fold the names written since the last refresh in, or build the whole index.
+
+        Parameters
+        ----------
+        rebuild : bool
+            Build it whole. That is also done where there is nothing yet, or what there
+            is was made where other characters made words.
+
+        Returns
+        -------
+        tuple
+            How many names were folded in, how many entries and segments there are now,
+            whether all was built anew, and whether another refresh runs, so that this one
+            did nothing.
+        """
+        if not self._query(LOCK)[0]["held"]:
+            return 0, *self._account(), False, True
+        state = self._query(CTYPES)[0]
+        if rebuild or not state["segments"] or state["other"]:
+            folded, anew = self._build_all(), True
+        else:
+            folded, anew = self._fold(), False
+        return folded, *self._account(), anew, False
+
+    def _account(self) -> tuple[int, int]:
+        rows = self._query(SEGMENTS)
+        return sum(row["entries"] for row in rows), len(rows)
+
+    def _build_all(self) -> int:
+        # What is noted of names until now is in the tables that are read next, of which
+        # a later statement sees at least as much; what is noted meanwhile stays.
+        self._query(FORGET_ALL_CHANGES)
+        old = [row["id"] for row in self._query(SEGMENTS)]
+        names = Names()
+        total = 0
+        for rows in self._stream(NAMES, BLOCK_NAMES):
+            _add_rows(names, rows)
+            total += len(rows)
+            if names.count > MOST_ENTRIES - BLOCK_NAMES:
+                self._write(names)
+                names = Names()
+        self._write(names)
+        self._forget(old)
+        return total
+
+    def _fold(self) -> int:
+        names = Names()
+        taken: list[int] = []
+        seen: set[tuple[int, str]] = set()
+        full: list[Names] = []
+        for rows in self._stream(FOLDED, BLOCK_NAMES // 4):
+            taken += [row["id"] for row in rows]
+            live = {
+                (row["node_id"], row["key"]): _change(row)
+                for row in rows
+                if row["live"] and row["tokens"]
+            }
+            _add(names, [change for name, change in live.items() if name not in seen])
+            seen.update(live)
+            if names.count > MOST_ENTRIES - BLOCK_NAMES:
+                full.append(names)
+                names = Names()
+        for each in full:
+            self._write(each)
+        if taken:
+            self._query(FORGET_CHANGES, ("bigint[]",), taken)
+        if names.count:
+            joined = self._join(names)
+            self._write(names)
+            self._forget(joined)
+        return len(seen)
+
+    def _join(self, names: Names) -> list[int]:
+        """Add to new names those of segments not much larger; return which these are."""
+        joined = []
+        for row in sorted(self._query(SEGMENTS), key=lambda row: int(row["entries"])):
+            entries = row["entries"]
+            if entries > MERGE_RATIO * names.count or names.count + entries > MOST_MERGED:
+                break
+            segment = self._segment(row["id"], row["token"])
+            lists: dict[int, Integers | Bits] = {}
+            for rows in self._stream_lists(row["id"]):
+                lists.update((each["trigram"], _array_of(each)) for each in rows)
+            take_apart(segment, lists, names, self.check_interrupts)
+            joined.append(row["id"])
+        return joined
+
+    def _stream_lists(self, number: int) -> Iterator[Sequence[Mapping[str, Any]]]:
+        cursor = self._plpy.cursor(self._plan(ALL_LISTS, ("bigint",)), [number])
+        try:
+            while rows := cursor.fetch(1_000):
+                yield rows
+        finally:
+            cursor.close()
+
+    def _write(self, names: Names) -> None:
+        if not names.count:
+            return
+        segment, lists = build(names, self.check_interrupts)
+        number = self._query(
+            WRITE_SEGMENT,
+            ("int", "bytea", "bytea", "bytea"),
+            segment.entries,
+            segment.holders.astype("<i8").tobytes(),
+            segment.sizes.astype("<i4").tobytes(),
+            segment.starts.astype("<i4").tobytes(),
+        )[0]["id"]
+        block: list[tuple[int, bool, bytes]] = []
+        size = 0
+        for trigram in list(lists):
+            found = lists.pop(trigram)
+            block.append((trigram, found.dtype == np.uint64, _bytes_of(found)))
+            size += found.nbytes + 50
+            if size > WRITTEN:
+                self._write_lists(number, block)
+                block, size = [], 0
+        self._write_lists(number, block)
+
+    def _write_lists(self, number: int, block: list[tuple[int, bool, bytes]]) -> None:
+        if block:
+            columns = [list(column) for column in zip(*block, strict=True)]
+            types = ("bigint", "int[]", "boolean[]", "bytea[]")
+            self._query(WRITE_LISTS, types, number, *columns)
+
+    def _forget(self, segments: list[int]) -> None:
+        if segments:
+            self._query(FORGET_LISTS, ("bigint[]",), segments)
+            self._query(FORGET_SEGMENTS, ("bigint[]",), segments)
+
+
+class Cache:
+    """What a backend has read of the index.
+
+    Attributes
+    ----------
+    segments : dict
+        Segments by token.
+    size : int
+        Bytes of lists and segments that are kept.
+    changes : tuple or None
+        The names written since the last refresh, as a segment and its lists.
+    changes_seen : bytes or None
+        The numbers of their rows: under a snapshot that sees the same, they are the same.
+    changed : dict
+        The holder and trigrams of each of these rows.
+    """
+
+    # What an entry of the cache costs beside the list itself.
+    OVERHEAD = 250
+
+    def __init__(self) -> None:
+        self.segments: dict[str, Segment] = {}
+        self.size = 0
+        self.scratch = Scratch()
+        self.changes: tuple[Segment, Mapping[int, Integers | Bits]] | None = None
+        self.changes_seen: bytes | None = None
+        self.changed: dict[int, tuple[int, list[int]]] = {}
+        # The least recently used first; None for a trigram that the segment has not.
+        self._lists: OrderedDict[tuple[str, int], Integers | Bits | None] = OrderedDict()
+
+    def known(self, token: str, trigrams: set[int]) -> tuple[dict[int, Integers | Bits], list[int]]:
+        """Return the lists that are kept, and the trigrams of which nothing is known."""
+        lists: dict[int, Integers | Bits] = {}
+        missing = []
+        for trigram in trigrams:
+            key = token, trigram
+            if key not in self._lists:
+                missing.append(trigram)
+                continue
+            self._lists.move_to_end(key)
+            found = self._lists[key]
+            if found is not None:
+                lists[trigram] = found
+        return lists, missing
+
+    def remember(self, token: str, trigram: int, found: Integers | Bits | None) -> None:
+        """Keep a list, or that there is none."""
+        self._lists[token, trigram] = found
+        self.size += self._cost(found)
+
+    def keep_segments(self, tokens: Sequence[str]) -> None:
+        """Drop what belongs to segments that are no longer there, if there are any."""
+        if len(self.segments) <= len(tokens):
+            return
+        for token in set(self.segments) - set(tokens):
+            del self.segments[token]
+        for key in [key for key in self._lists if key[0] not in self.segments]:
+            self.size -= self._cost(self._lists.pop(key))
+
+    def trim(self, most: int) -> None:
+        """Drop the least recently used lists until no more than `most` bytes are kept."""
+        held = sum(segment.holders.nbytes for segment in self.segments.values())
+        while self._lists and self.size + held > most:
+            _, found = self._lists.popitem(last=False)
+            self.size -= self._cost(found)
+        if held > most:
+            self.segments.clear()
+
+    def _cost(self, found: Integers | Bits | None) -> int:
+        return self.OVERHEAD + (0 if found is None else found.nbytes)
+
+
+def _array_of(row: Mapping[str, Any]) -> Integers | Bits:
+    return np.frombuffer(row["entries"], np.uint64 if row["bitmap"] else "<i4")
+
+
+def _bytes_of(found: Integers | Bits) -> bytes:
+    return (found if found.dtype == np.uint64 else found.astype("<i4")).tobytes()
+
+
+def _change(row: Mapping[str, Any]) -> tuple[int, list[int]]:
+    return row["node_id"], numbers_of_tokens(row["tokens"])
+
+
+def _add(names: Names, changed: Sequence[tuple[int, list[int]]]) -> None:
+    """Add names, given as holder and trigrams, a step at a time."""
+    with_words = [change for change in changed if change[1]]
+    start = total = 0
+    for place, (_, trigrams) in enumerate(with_words, 1):
+        total += len(trigrams)
+        if total > STEP or place == len(with_words):
+            part = with_words[start:place]
+            holders = np.fromiter((holder for holder, _ in part), np.int64, len(part))
+            names.add(holders, *flattened(trigrams for _, trigrams in part))
+            start, total = place, 0
+
+
+def _add_rows(names: Names, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add names as the server shows them: those of ASCII letters all at once."""
+    plain = [row for row in rows if len(row["tokens"]) == 3 * row["size"]]
+    others = [_change(row) for row in rows if len(row["tokens"]) != 3 * row["size"]]
+    start = total = 0
+    for place, row in enumerate(plain, 1):
+        total += row["size"]
+        if total > STEP or place == len(plain):
+            part = plain[start:place]
+            names.add(
+                np.fromiter((one["node_id"] for one in part), np.int64, len(part)),
+                np.fromiter((one["size"] for one in part), np.int32, len(part)),
+                numbers_of_ascii("".join([one["tokens"] for one in part])),
+            )
+            start, total = place, 0
+    _add(names, others)

@@ -1,0 +1,385 @@
+"""The index of names answers as pg_trgm does, to the last bit, and as of this statement."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from graphalgo.install import install
+from tests.support.names import (
+    THRESHOLDS,
+    assert_exact,
+    hard_names,
+    random_names,
+    refresh,
+    use_index,
+    write_names,
+)
+
+ORG_A, ORG_B = ("a0000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b")
+USER_A = "e0000000-0000-0000-0000-00000000000a"
+
+
+@pytest.fixture(scope="module")
+def names_dsn(make_database: Callable[[], str]) -> str:
+    made = make_database()
+    install(made)
+    return made
+
+
+@pytest.fixture
+def connection(names_dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection to a database without names, in a transaction to be rolled back."""
+    with psycopg.connect(names_dsn) as made:
+        use_index(made)
+        yield made
+        made.rollback()
+
+
+def test_hard_names_are_found_as_pg_trgm_finds_them(
+    connection: psycopg.Connection[Any],
+) -> None:
+    names = hard_names()
+    write_names(connection, names)
+    refresh(connection)
+    assert connection.execute("select aiq.name_index_serves()").fetchone() == (True,)
+    assert assert_exact(connection, [*names, "", "unheard of"], THRESHOLDS) > 10_000
+
+
+def test_random_names_in_several_segments_are_found_as_pg_trgm_finds_them(
+    connection: psycopg.Connection[Any],
+) -> None:
+    first = 1
+    for seed, count in enumerate((3_000, 400, 40, 7)):
+        write_names(connection, random_names(count, seed), first)
+        first += count
+        if count > 7:
+            refresh(connection)
+    segments = connection.execute("select count(*) from aiq.name_segments").fetchone()
+    assert segments == (3,), "the segments are not merged: each is a small part of the last"
+    assert assert_exact(connection, random_names(25, 99), THRESHOLDS) > 1_000
+
+
+def test_names_held_by_a_thousand_are_found_with_every_holder(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, ["north sea freight"] * 1_500 + ["north sea fright"] * 3)
+    refresh(connection)
+    assert assert_exact(connection, ["north sea freight", "north"], (0.3, 0.6, 1.0)) >= 4_503
+
+
+def test_a_list_is_searched_as_a_bitmap_and_as_numbers(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, [f"limited {number * 7919 % 100_003}" for number in range(20_000)])
+    refresh(connection)
+    kinds = connection.execute(
+        "select bitmap, count(*) from aiq.name_lists group by bitmap order by bitmap"
+    ).fetchall()
+    assert [kind for kind, _ in kinds] == [False, True]
+    assert assert_exact(connection, ["limited 12345", "limited", "77 limited"], (0.4, 0.8)) > 50
+
+
+def test_what_is_written_changed_and_deleted_counts_in_the_next_statement(
+    connection: psycopg.Connection[Any],
+) -> None:
+    def found(name: str) -> set[int]:
+        rows = connection.execute("select node_id from aiq.similar_keys(array[%s], 0.7)", [name])
+        return {row[0] for row in rows}
+
+    write_names(connection, random_names(300, 5))
+    refresh(connection)
+    assert found("silver harbour") == set()
+    write_names(connection, ["silver harbour", "silver harbor"], 1_001)
+    assert found("silver harbour") == {1_001, 1_002}
+    connection.execute("savepoint before")
+    connection.execute("update aiq.node_keys set key = 'golden gate' where node_id = 1001")
+    assert found("silver harbour") == {1_002}
+    assert found("golden gates") == {1_001}
+    connection.execute("rollback to before")
+    assert found("silver harbour") == {1_001, 1_002}
+    assert found("golden gates") == set()
+    connection.execute("update aiq.nodes set retired_at = now() where id = 1002")
+    assert found("silver harbour") == {1_001}
+    refresh(connection)
+    connection.execute("update aiq.nodes set retired_at = null where id = 1002")
+    assert found("silver harbour") == {1_001, 1_002}
+    connection.execute("update aiq.node_keys set is_name = false where node_id = 1001")
+    assert found("silver harbour") == {1_002}
+    connection.execute("delete from aiq.node_keys where node_id = 1002")
+    assert found("silver harbour") == set()
+    refresh(connection)
+    connection.execute("update aiq.node_keys set is_name = true where node_id = 1001")
+    assert found("silver harbour") == {1_001}
+
+
+def test_a_refresh_folds_in_what_was_written_and_forgets_what_is_gone(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, random_names(500, 6))
+    assert refresh(connection)[3] is True, "the first time all is built"
+    write_names(connection, ["a new name", "another new name"], 1_001)
+    connection.execute("delete from aiq.node_keys where node_id = 1002")
+    assert refresh(connection) == (1, 501, 2, False, False)
+    assert connection.execute("select count(*) from aiq.name_changes").fetchone() == (0,)
+    assert refresh(connection) == (0, 501, 2, False, False)
+    assert refresh(connection, rebuild=True) == (501, 501, 1, True, False)
+
+
+def test_a_rolled_back_refresh_leaves_no_trace(connection: psycopg.Connection[Any]) -> None:
+    names = random_names(400, 7)
+    write_names(connection, names)
+    refresh(connection)
+    write_names(connection, random_names(100, 8), 1_001)
+    connection.execute("savepoint before")
+    refresh(connection)
+    assert_exact(connection, names[:5], (0.3, 0.6))
+    connection.execute("rollback to before")
+    assert_exact(connection, names[:5], (0.3, 0.6))
+
+
+def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others(
+    connection: psycopg.Connection[Any],
+) -> None:
+    serves = "select aiq.name_index_serves()"
+    write_names(connection, ["one name"])
+    assert connection.execute(serves).fetchone() == (False,), "nothing is built"
+    refresh(connection)
+    assert connection.execute(serves).fetchone() == (True,)
+    connection.execute("set local aiq.name_index_from = 2")
+    assert connection.execute(serves).fetchone() == (False,)
+    connection.execute("set local aiq.name_index_from = 0")
+    connection.execute("savepoint before")
+    connection.execute("update aiq.name_segments set ctype = 'other words'")
+    assert connection.execute(serves).fetchone() == (False,)
+    assert refresh(connection)[3] is True, "made under other words it is built anew"
+    connection.execute("rollback to before")
+    connection.execute(
+        "insert into aiq.name_changes (node_id, key)"
+        " select 1, 'one name' from generate_series(1, aiq.most_name_changes() + 1)"
+    )
+    assert connection.execute(serves).fetchone() == (False,)
+    assert assert_exact(connection, ["one name"], (0.5,)) == 1
+
+
+def test_a_small_cache_answers_the_same_and_keeps_no_more_than_it_may(
+    connection: psycopg.Connection[Any],
+) -> None:
+    names = random_names(3_000, 9)
+    write_names(connection, names)
+    refresh(connection)
+    for megabytes in (0, 1, 64):
+        connection.execute(f"set local aiq.name_cache_mb = {megabytes}".encode())
+        assert_exact(connection, names[:10], (0.5,))
+
+
+def test_a_setting_that_is_no_number_is_refused_by_name(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, ["one name"])
+    refresh(connection)
+    connection.execute("set local aiq.name_cache_mb = 'much'")
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="name_cache_mb"):
+        connection.execute("select * from aiq.similar_keys('{one}', 0.5)")
+
+
+def test_two_tenants_see_their_own_names_alone(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
+    connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
+    connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
+    write_names(connection, ["northern star line"] * 6)
+    connection.execute("update aiq.nodes set org_id = %s where id in (1, 2)", [ORG_A])
+    connection.execute("update aiq.nodes set org_id = %s where id in (3, 4)", [ORG_B])
+    asked = (
+        "select node_id from aiq.similar_names('{northern star lines}', p_limit => 2) order by 1"
+    )
+
+    def seen(claims: str) -> list[int]:
+        connection.execute("select set_config('request.jwt.claims', %s, true)", [claims])
+        connection.execute("set local role authenticated")
+        rows = connection.execute(asked).fetchall()
+        every = connection.execute(
+            "select count(*) from aiq.similar_keys('{northern star lines}', 0.6)"
+        ).fetchone()
+        connection.execute("reset role")
+        return [*(row[0] for row in rows), *(every or ())]
+
+    for _ in range(2):  # from what was written since, then from a segment
+        assert seen("") == [5, 6, 2]
+        assert seen(f'{{"sub": "{USER_A}"}}') == [1, 2, 4]
+        refresh(connection)
+
+
+def test_callers_may_neither_read_nor_refresh_the_index(
+    connection: psycopg.Connection[Any],
+) -> None:
+    for statement in (
+        "select * from aiq.name_changes",
+        "select * from aiq.name_tokens",
+        "select * from aiq.search_name_index('{}', 0.5, 1)",
+        "select * from aiq.refresh_names()",
+    ):
+        for role in ("authenticated", "web_anon"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(f"set local role {role}".encode())
+                connection.execute(statement.encode())
+
+
+def test_the_owner_sees_no_name_that_was_noted(connection: psycopg.Connection[Any]) -> None:
+    write_names(connection, ["a secret name"])
+    connection.execute("set local role aiq_owner")
+    assert connection.execute("select count(*) from aiq.name_changes").fetchone() == (0,)
+
+
+def test_similar_names_scores_by_other_means_or_says_what_is_missing(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, ["meridian dawn", "meridian down", "dawn meridian shipping"])
+    rows = connection.execute(
+        "select node_id, score, candidate_similarity"
+        " from aiq.similar_names('{Meridian Dawn, x}', 0.5)"
+    ).fetchall()
+    assert rows[0] == (1, 1.0, 0.5)
+    try:
+        with connection.transaction():
+            found = connection.execute(
+                "select node_id, score::float8, candidate_similarity::float8"
+                " from aiq.similar_names('{meridian dawn}', 0.95, p_scorer => 'token_set')"
+            ).fetchall()
+    except psycopg.Error as error:
+        assert error.sqlstate == "55000"
+        assert "rapidfuzz" in str(error)
+    else:
+        assert {row[0] for row in found} == {1, 3}
+        assert found[0][2] == pytest.approx(0.3)
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="p_scorer"):
+        connection.execute("select * from aiq.similar_names('{a}', p_scorer => 'best')")
+
+
+@pytest.mark.parametrize("milliseconds", [30, 120])
+def test_a_timeout_strikes_within_a_quarter_of_a_second(
+    make_database: Callable[[], str], milliseconds: int
+) -> None:
+    made = make_database()
+    install(made)
+    with psycopg.connect(made, autocommit=True) as connection:
+        use_index(connection)
+        names = random_names(20_000, 11)
+        write_names(connection, names)
+        for statement in (
+            "select * from aiq.refresh_names(true)",
+            "select count(*) from aiq.similar_keys(%(names)s, 0.3)",
+        ):
+            refresh(connection)
+            connection.execute(f"set statement_timeout = {milliseconds}".encode())
+            started = time.monotonic()
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                connection.execute(statement.encode(), {"names": names[:3_000]})
+            assert time.monotonic() - started < milliseconds / 1000 + 0.25
+            connection.execute("set statement_timeout = 0")
+
+
+def test_writers_readers_and_refreshes_at_once(make_database: Callable[[], str]) -> None:
+    made = make_database()
+    install(made)
+    seconds = float(os.environ.get("GRAPHALGO_SOAK_SECONDS", "4"))
+    with psycopg.connect(made, autocommit=True) as connection:
+        write_names(connection, random_names(2_000, 12))
+        refresh(connection)
+    _Soak(made, seconds).run()
+
+
+class _Soak:
+    """Eight writers, eight readers and a worker that refreshes, each on its own connection.
+
+    Each writer owns a word that no other name resembles; what it has committed, and
+    nothing else, must be found by it, by the writer at once and by readers as of a
+    snapshot in which they count it in the table itself.
+    """
+
+    def __init__(self, dsn: str, seconds: float) -> None:
+        self.dsn = dsn
+        self.end = time.monotonic() + seconds
+        self.failures: list[str] = []
+        self.done = 0
+
+    def run(self) -> None:
+        jobs = [(self.write, number) for number in range(8)]
+        jobs += [(self.read, number) for number in range(8)]
+        jobs.append((self.refresh, 0))
+        threads = [threading.Thread(target=self._guarded, args=job) for job in jobs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not self.failures, self.failures[:3]
+        assert self.done > 50
+
+    def _guarded(self, job: Callable[[psycopg.Connection[Any], int], None], number: int) -> None:
+        try:
+            with psycopg.connect(self.dsn, autocommit=True) as connection:
+                use_index(connection)
+                while time.monotonic() < self.end and not self.failures:
+                    job(connection, number)
+                    self.done += 1
+        except BaseException as error:
+            self.failures.append(f"{job.__name__}: {error!r}")
+
+    @staticmethod
+    def word(number: int) -> str:
+        return "zqxjkvwy"[number] * 3 + f"word{number}"
+
+    def check(self, connection: psycopg.Connection[Any], number: int, what: str) -> None:
+        with connection.transaction():
+            connection.execute("set transaction isolation level repeatable read")
+            word = self.word(number)
+            wanted = connection.execute(
+                "select node_id, key from aiq.node_keys where similarity(key, %s) >= 0.5::real",
+                [word],
+            ).fetchall()
+            found = connection.execute(
+                "select node_id, key from aiq.similar_keys(array[%s], 0.5)", [word]
+            ).fetchall()
+            if sorted(found) != sorted(wanted):
+                self.failures.append(f"{what}: {sorted(found)} is not {sorted(wanted)}")
+
+    def write(self, connection: psycopg.Connection[Any], number: int) -> None:
+        random = Random(time.monotonic_ns())
+        node = 10_000 + number * 100_000 + random.randrange(60)
+        try:
+            with connection.transaction():
+                connection.execute(
+                    "insert into aiq.nodes (id, entity_type) values (%s, 'company')"
+                    " on conflict do nothing",
+                    [node],
+                )
+                connection.execute("delete from aiq.node_keys where node_id = %s", [node])
+                if random.random() < 0.7:
+                    connection.execute(
+                        "insert into aiq.node_keys (node_id, key, kind)"
+                        " values (%s, %s, 'canonical')",
+                        [node, f"{self.word(number)} {random.randrange(10)}"],
+                    )
+                if random.random() < 0.2:
+                    raise _Undone
+        except _Undone:
+            pass
+        self.check(connection, number, "writer")
+
+    def read(self, connection: psycopg.Connection[Any], number: int) -> None:
+        self.check(connection, number, "reader")
+
+    def refresh(self, connection: psycopg.Connection[Any], number: int) -> None:
+        refresh(connection, rebuild=Random(time.monotonic_ns()).random() < 0.1)
+        time.sleep(0.1)
+
+
+class _Undone(Exception):
+    """Thrown to have a transaction rolled back."""

@@ -1,0 +1,166 @@
+"""Names as arrays are found exactly as by comparing each with each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphalgo.engine.errors import InvalidValue
+from graphalgo.engine.trigram import ratio, real, similarity, trigrams
+from graphalgo.names import search as searching
+from graphalgo.names.building import Names, build, take_apart
+from graphalgo.names.finding import similar_names
+from graphalgo.names.keeping import KeptNames
+from graphalgo.names.search import needed
+from graphalgo.names.tokens import flattened, numbers_of_tokens
+from graphalgo.stores import memory
+from graphalgo.stores.memory import MemoryStore
+from tests.support.names import THRESHOLDS, hard_names, random_names
+
+
+def kept(names: list[str]) -> KeptNames:
+    made = KeptNames()
+    made.add({name: trigrams(name) for name in names})
+    return made
+
+
+def by_hand(names: list[str], probe: str, threshold: float) -> list[str]:
+    return sorted(name for name in names if similarity(name, probe) >= threshold)
+
+
+@pytest.mark.parametrize("threshold", [real(one) for one in THRESHOLDS])
+def test_hard_names_are_found_exactly(threshold: float) -> None:
+    names = list(dict.fromkeys([*hard_names(), *random_names(800, 1)]))
+    index = kept(names)
+    for probe in [*hard_names()[::11], *random_names(10, 2), "", "?"]:
+        found = sorted(index.similar(list(trigrams(probe)), threshold))
+        assert found == by_hand(names, probe, threshold), probe
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    names=st.lists(st.text(alphabet="abc é海", max_size=12), max_size=60, unique=True),
+    probe=st.text(alphabet="abc é海", max_size=12),
+    threshold=st.floats(1 / 64, 1.0, width=32),
+    many=st.sampled_from([0, 2, 3_000]),
+    short=st.sampled_from([0, 3_000]),
+)
+def test_any_names_are_found_exactly_however_they_are_searched(
+    names: list[str], probe: str, threshold: float, many: int, short: int
+) -> None:
+    before = searching.MANY, searching.SHORT
+    searching.MANY, searching.SHORT = many, short
+    try:
+        found = sorted(kept(names).similar(list(trigrams(probe)), threshold))
+    finally:
+        searching.MANY, searching.SHORT = before
+    assert found == by_hand(names, probe, threshold)
+
+
+def test_names_of_more_trigrams_than_an_octet_counts_are_found() -> None:
+    long = " ".join(f"{chr(97 + i % 26)}{chr(97 + i // 26)}{i}" for i in range(160))
+    names = [long, long[:-40], long[40:], "aa0 ba1"] + [f"{long} x{i}" for i in range(200)]
+    assert len(trigrams(long)) > 300
+    for probe in (long, long[:600]):
+        for threshold in (0.3, 0.6, 0.9):
+            found = sorted(kept(names).similar(list(trigrams(probe)), real(threshold)))
+            assert found == by_hand(names, probe, real(threshold))
+
+
+def test_the_least_number_of_shared_trigrams_is_the_least_that_pg_trgm_takes() -> None:
+    sizes = np.arange(1, 120, dtype=np.int32)
+    for threshold in (real(t) for t in (*THRESHOLDS, 0.01, 0.35, 0.999)):
+        for size in (1, 2, 3, 7, 22, 23, 60, 119):
+            for other, common in zip(sizes.tolist(), needed(size, sizes, threshold), strict=True):
+                takes = [
+                    c for c in range(1, min(size, other) + 1) if ratio(c, size, other) >= threshold
+                ]
+                assert takes[0] == common if takes else common > min(size, other)
+
+
+def test_a_segment_taken_apart_is_what_it_was_made_of() -> None:
+    lists = [sorted({ord(c) for c in name}) for name in random_names(20_000, 3)]
+    names = Names()
+    sizes, numbers = flattened(lists)
+    names.add(np.arange(len(lists)), sizes, numbers)
+    again = Names()
+    take_apart(*build(names), again)
+    holders = again.holders.tolist()
+    flat = np.concatenate([part for _, _, part in again.blocks()]).tolist()
+    place = 0
+    for holder, size in zip(holders, again.sizes.tolist(), strict=True):
+        assert flat[place : place + size] == lists[holder]
+        place += size
+    assert sorted(holders) == list(range(len(lists)))
+
+
+def test_trigrams_shown_as_numbers_are_told_from_those_that_look_like_them() -> None:
+    assert numbers_of_tokens("0x1,0x00002f,  a") == [0x307831, 0x2F, 0x202061]
+    assert numbers_of_tokens("") == []
+
+
+def test_the_memory_store_answers_the_same_with_arrays_and_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = list(dict.fromkeys([*hard_names(), *random_names(500, 4)]))
+
+    def store(many: int) -> MemoryStore:
+        monkeypatch.setattr(memory, "MANY_NAMES", many)
+        made = MemoryStore()
+        made.add_entity_type("company", "CO")
+        for number, name in enumerate(names, 1):
+            made.add_node(number, "company")
+            made.add_key(number, name)
+            if number == 300:
+                made.near_names("global trading", 0.5, 5)
+        return made
+
+    with_arrays, without = store(100), store(10**9)
+    for probe in [*names[::9], "nothing of the kind"]:
+        for threshold in (real(0.3), real(0.6)):
+            monkeypatch.setattr(memory, "MANY_NAMES", 100)
+            found = with_arrays.fuzzy_keys([probe], threshold, 1_000)
+            monkeypatch.setattr(memory, "MANY_NAMES", 10**9)
+            assert found == without.fuzzy_keys([probe], threshold, 1_000)
+    assert with_arrays._kept is not None
+    assert without._kept is None
+
+
+def test_similar_names_by_each_scorer() -> None:
+    store = MemoryStore()
+    store.add_entity_type("company", "CO")
+    for number, name in enumerate(["meridian dawn", "meridian down", "dawn of meridian ltd"], 1):
+        store.add_node(number, "company")
+        store.add_key(number, name)
+    rows = similar_names(store, ["Meridian  DAWN", "x"], 0.5)
+    assert [(row.input_name, row.node_id, row.candidate_similarity) for row in rows] == [
+        ("Meridian  DAWN", 1, 0.5), ("Meridian  DAWN", 3, 0.5), ("Meridian  DAWN", 2, 0.5),
+    ]  # fmt: skip
+    assert rows[0].score == 1.0
+    by_words = similar_names(store, ["meridian dawn"], 0.99, scorer="token_set")
+    assert {row.node_id for row in by_words} == {1, 3}
+    assert by_words[0].candidate_similarity == real(0.3)
+    by_letters = similar_names(
+        store, ["meridian dawn"], 0.9, 1, "jaro_winkler", candidate_similarity=0.2
+    )
+    assert [(row.node_id, row.candidate_similarity) for row in by_letters] == [(1, real(0.2))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"names": None}, "p_names is null"),
+        ({"names": ["a", None]}, "an element of p_names is null"),
+        ({"similarity": 0}, "p_similarity is 0"),
+        ({"limit": 0}, "p_limit is 0"),
+        ({"scorer": "best"}, 'p_scorer is "best"'),
+        ({"scorer": "trigram", "candidate_similarity": 0.2}, "p_candidate_similarity means"),
+        ({"scorer": "token_set", "candidate_similarity": 2}, "p_candidate_similarity is 2"),
+    ],
+)
+def test_odd_arguments_are_refused_by_name(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        similar_names(MemoryStore(), **{"names": ["a"], **arguments})
+    assert said in refused.value.message
