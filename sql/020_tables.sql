@@ -148,6 +148,9 @@ create index if not exists edges_in_relation_strongest
 create index if not exists edges_out_ending on aiq.edges (src_id, ends_at) where ends_at is not null;
 create index if not exists edges_in_ending on aiq.edges (dst_id, ends_at) where ends_at is not null;
 create index if not exists edges_ending on aiq.edges (ends_at) where ends_at is not null;
+-- What a fact's earlier periods are is asked for each new one, at hubs too.
+create index if not exists edges_closed_fact
+    on aiq.edges (src_id, dst_id, relation) where valid_to is not null;
 create unique index if not exists edges_one_current
     on aiq.edges (src_id, relation, dst_id, org_id, visibility, owner_id) nulls not distinct
     where valid_to is null;

@@ -356,8 +356,9 @@ comment on function aiq.closed_until(bigint, text, bigint, uuid, text, uuid) is
     'The end of the last period of a fact that has one; null: none';
 revoke all on function aiq.closed_until(bigint, text, bigint, uuid, text, uuid) from public;
 
--- A start before or inside an ended period moves to its end. Which edge a row has
--- is looked up afterwards, by index. For why types are compared in this way see
+-- A start before or inside an ended period moves to its end. Which edge a row has the
+-- insert itself says: to look it up, the planner may choose to read a hub's edges for
+-- each of its rows. For why types are compared in this way see
 -- aiq.entity_statement.
 create or replace function aiq.open_links(p_link aiq.link_tables, p_rows text[]) returns void
 language plpgsql volatile
@@ -369,6 +370,8 @@ declare
         select r.row_pk from aiq.link_rows as r
         where r.link_id = p_link.id and r.edge_id is null and r.row_pk = any (p_rows)
     );
+    opened_edges bigint[];
+    opened_rows text[];
 begin
     if waiting = '{}' then
         return;
@@ -416,49 +419,45 @@ begin
         ) as d
         where r.link_id = p_link.id and r.row_pk = any (waiting)
         group by s.id, s.audience, d.id, d.audience, r.org_id, r.visibility, r.owner_id
+    ),
+    opened as (
+        insert into aiq.edges as e (
+            src_id, dst_id, relation, weight, valid_from, memory, provenance,
+            org_id, visibility, owner_id, src_audience, dst_audience
+        )
+        select
+            s.src_id, s.dst_id, p_link.relation, s.weight,
+            greatest(s.valid_from, (
+                select max(p.valid_to) from aiq.edges as p
+                where
+                    p.src_id = s.src_id and p.dst_id = s.dst_id and p.relation = p_link.relation
+                    and (p.org_id, p.visibility, p.owner_id)
+                    is not distinct from (s.org_id, s.visibility, s.owner_id)
+                    and p.valid_to is not null and p.valid_to > p.valid_from
+            )),
+            aiq.link_memory(p_link),
+            jsonb_build_object('table', p_link.source_table, 'rows', to_jsonb(s.row_pks[1:10])),
+            s.org_id, s.visibility, s.owner_id, s.src_audience, s.dst_audience
+        from stated as s
+        order by s.src_id, s.dst_id, s.org_id, s.visibility, s.owner_id
+        on conflict (src_id, relation, dst_id, org_id, visibility, owner_id) where valid_to is null
+        do update set
+            weight = greatest(e.weight, excluded.weight),
+            valid_from = least(e.valid_from, excluded.valid_from)
+        returning e.id, e.src_id, e.dst_id, e.org_id, e.visibility, e.owner_id
     )
-    insert into aiq.edges as e (
-        src_id, dst_id, relation, weight, valid_from, memory, provenance,
-        org_id, visibility, owner_id, src_audience, dst_audience
-    )
-    select
-        s.src_id, s.dst_id, p_link.relation, s.weight,
-        greatest(s.valid_from, (
-            select max(p.valid_to) from aiq.edges as p
-            where
-                p.src_id = s.src_id and p.dst_id = s.dst_id and p.relation = p_link.relation
-                and (p.org_id, p.visibility, p.owner_id)
-                is not distinct from (s.org_id, s.visibility, s.owner_id)
-                and p.valid_to is not null and p.valid_to > p.valid_from
-        )),
-        aiq.link_memory(p_link),
-        jsonb_build_object('table', p_link.source_table, 'rows', to_jsonb(s.row_pks[1:10])),
-        s.org_id, s.visibility, s.owner_id, s.src_audience, s.dst_audience
-    from stated as s
-    order by s.src_id, s.dst_id, s.org_id, s.visibility, s.owner_id
-    on conflict (src_id, relation, dst_id, org_id, visibility, owner_id) where valid_to is null
-    do update set
-        weight = greatest(e.weight, excluded.weight),
-        valid_from = least(e.valid_from, excluded.valid_from);
+    select array_agg(o.id), array_agg(u.row_pk)
+    into opened_edges, opened_rows
+    from opened as o
+    join stated as s
+        on
+            s.src_id = o.src_id and s.dst_id = o.dst_id and s.org_id is not distinct from o.org_id
+            and s.visibility = o.visibility and s.owner_id is not distinct from o.owner_id
+    cross join lateral unnest(s.row_pks) as u (row_pk);
     update aiq.link_rows as r
-    set edge_id = f.edge_id
-    from aiq.link_rows as w
-    cross join lateral (
-        select e.id as edge_id
-        from aiq.nodes as s, aiq.nodes as d, aiq.edges as e
-        where
-            s.source_table = p_link.src_table and s.source_pk = w.src_pk
-            and s.entity_type is not distinct from p_link.src_type
-            and d.source_table = p_link.dst_table and d.source_pk = w.dst_pk
-            and d.entity_type is not distinct from p_link.dst_type
-            and e.src_id = s.id and e.relation = p_link.relation and e.dst_id = d.id
-            and e.org_id is not distinct from w.org_id and e.visibility = w.visibility
-            and e.owner_id is not distinct from w.owner_id and e.valid_to is null
-        offset 0
-    ) as f
-    where
-        w.link_id = p_link.id and w.row_pk = any (waiting)
-        and r.link_id = w.link_id and r.row_pk = w.row_pk;
+    set edge_id = o.edge_id
+    from unnest(opened_edges, opened_rows) as o (edge_id, row_pk)
+    where r.link_id = p_link.id and r.row_pk = o.row_pk;
     insert into aiq.edge_assertions as a (edge_id, memory, stated_from, weight)
     select r.edge_id, aiq.link_memory(p_link), min(coalesce(r.valid_from, now())), max(r.weight)
     from aiq.link_rows as r
