@@ -174,7 +174,10 @@ begin
         where h.node_id = c.node_id and case when h.retired_at is null then h.is_name end
         offset 0
     ) as k
-    cross join lateral (select @trgm@.similarity(k.key, names[c.name_number])) as s (similarity)
+    -- A fence: the similarity is compared and shown, but worked out once.
+    cross join lateral (
+        select @trgm@.similarity(k.key, names[c.name_number]) offset 0
+    ) as s (similarity)
     where s.similarity >= p_similarity and (select rbac.caller_audiences()) is not null;
 end
 $$;
