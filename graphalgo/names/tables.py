@@ -59,13 +59,17 @@ select count(*) filter (where s.ctype <> c.ctype) as other, count(*) as segments
 from aiq.name_segments as s
 cross join (select aiq.name_ctype() as ctype) as c
 """
-# A name that has been taken away or changed again since need not be folded in.
+# A name that has been taken away or changed again since need not be folded in. Each is
+# looked for by its own key: the server is kept from reading all names instead.
 FOLDED = """
 select
     c.id, c.node_id, c.key, c.tokens,
     exists (
         select from aiq.node_keys as h
-        where h.node_id = c.node_id and h.key = c.key and h.is_name and h.retired_at is null
+        where
+            h.node_id = c.node_id and h.key = c.key
+            and case when h.retired_at is null then h.is_name end
+        offset 0
     ) as live
 from aiq.name_change_tokens as c
 """
