@@ -15,6 +15,7 @@ much larger, so that there are few and each name is written a few times only.
 from __future__ import annotations
 
 from collections import OrderedDict
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,13 +60,17 @@ select count(*) filter (where s.ctype <> c.ctype) as other, count(*) as segments
 from aiq.name_segments as s
 cross join (select aiq.name_ctype() as ctype) as c
 """
-# A name that has been taken away or changed again since need not be folded in.
+# A name that has been taken away or changed again since need not be folded in. Each is
+# looked for by its own key: the server is kept from reading all names instead.
 FOLDED = """
 select
     c.id, c.node_id, c.key, c.tokens,
     exists (
         select from aiq.node_keys as h
-        where h.node_id = c.node_id and h.key = c.key and h.is_name and h.retired_at is null
+        where
+            h.node_id = c.node_id and h.key = c.key
+            and case when h.retired_at is null then h.is_name end
+        offset 0
     ) as live
 from aiq.name_change_tokens as c
 """
@@ -88,6 +93,8 @@ from unnest($2, $3, $4) as l (trigram, bitmap, entries)
 # joined to, and no more names than so many, which takes a second.
 MERGE_RATIO = 4
 MOST_MERGED = 200_000
+# Seconds between checks of interrupts: a check takes as long as some steps of a search do.
+UNCHECKED = 0.02
 # Postings whose trigrams are sorted in one step.
 STEP = 600_000
 # Bytes of lists written by one statement.
@@ -109,6 +116,7 @@ class NameIndex:
         self._plpy = plpy
         self._plans: dict[str, Any] = shared.setdefault("graphalgo.name_plans", {})
         self._cache: Cache = shared.setdefault("graphalgo.name_cache", Cache())
+        self._checked = monotonic()
 
     # How statements are run.
 
@@ -130,8 +138,11 @@ class NameIndex:
             cursor.close()
 
     def check_interrupts(self) -> None:
-        """Let a pending cancellation or time-out strike."""
-        self._query("select 1 as one")
+        """Let a pending cancellation or time-out strike, if it has not been let for a while."""
+        now = monotonic()
+        if now - self._checked > UNCHECKED:
+            self._query("select 1 as one")
+            self._checked = monotonic()
 
     # Searching.
 
