@@ -35,7 +35,18 @@ _loaded: dict[str, Callable[..., Any]] = {}
 
 def iterated_join(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.iterated_join`; the arguments are those of the SQL function, in its order."""
-    rows, refusal = _run(plpy, shared, _iterated_join, arguments)
+    return _join_rows(*_run(plpy, shared, _iterated_join, arguments))
+
+
+def opened_iterated_join(
+    plpy: Any, shared: dict[str, Any], *arguments: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Answer `aiq.opened_iterated_join`, where a type has a policy."""
+    store = _opened().OpenedStore(plpy, shared)
+    return _join_rows(*_attempt(plpy, _iterated_join, (store, *arguments)))
+
+
+def _join_rows(rows: Any, refusal: str | None) -> Iterator[tuple[Any, ...]]:
     if rows is None:
         return iter([(*[None] * 9, refusal)])
     return (
@@ -85,7 +96,16 @@ def walk(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[s
 
 def lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
     """Answer `aiq.lookup`."""
-    rows, refusal = _run(plpy, shared, _lookup, arguments)
+    return _lookup_rows(*_run(plpy, shared, _lookup, arguments))
+
+
+def opened_lookup(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterator[tuple[Any, ...]]:
+    """Answer `aiq.opened_lookup`, where a type has a policy."""
+    store = _opened().OpenedStore(plpy, shared)
+    return _lookup_rows(*_attempt(plpy, _lookup, (store, *arguments)))
+
+
+def _lookup_rows(rows: Any, refusal: str | None) -> Iterator[tuple[Any, ...]]:
     if rows is None:
         return iter([(*[None] * 5, refusal)])
     return ((row.input_key, row.node_id, row.key, row.match_kind, row.score, None) for row in rows)
@@ -148,12 +168,31 @@ def refresh_names(
 
 def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
     """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
+    return _answer(plpy, shared, _query(), QuerySpiStore(plpy, shared), text, embedding)
+
+
+def opened_query(
+    plpy: Any, shared: dict[str, Any], text: Any, embedding: Any
+) -> list[tuple[str | None, str | None]]:
+    """Answer what `aiq.opened_query` finds, where a type has a policy, as JSON text."""
+    store = _opened().OpenedQueryStore(plpy, shared)
+    return [_attempt(plpy, _written, (plpy, _query(), (store, text, embedding)))]
+
+
+def _query() -> Callable[..., Any]:
     # Only who uses the dialect pays for it; an import again and again is not for nothing.
     if "query" not in _loaded:
         from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
         _loaded["query"] = run
-    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
+    return _loaded["query"]
+
+
+def _opened() -> Any:
+    """Return the module of the stores without what a policy denies."""
+    from graphalgo.stores import opened  # noqa: PLC0415
+
+    return opened
 
 
 def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
@@ -164,7 +203,7 @@ def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
 
 
 def refusal(shared: dict[str, Any]) -> str | None:
-    """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
+    """Return the refusal that the last query or parse left, as JSON text."""
     left: str | None = shared.pop("graphalgo.refusal", None)
     return left
 

@@ -170,6 +170,66 @@ comment on function aiq.opened_nodes(bigint[]) is
     'Those of some nodes that the caller may see and, where their registration has a policy, open';
 revoke all on function aiq.opened_nodes(bigint[]) from public;
 
+-- What is retired cannot be opened, and is only met by who asks for the past.
+create or replace function aiq.guarded_nodes(p_nodes bigint[])
+returns table (policy text, nodes bigint[], retired bigint[])
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set jit = off
+as $$
+    select
+        e.policy, array_agg(n.id) filter (where n.retired_at is null),
+        array_agg(n.id) filter (where n.retired_at is not null)
+    from unnest(p_nodes) as u (id)
+    cross join lateral (
+        select o.id, o.source_table, o.entity_type, o.retired_at from aiq.nodes as o
+        where o.id = u.id limit 1
+    ) as n
+    join aiq.entity_tables as e
+        on e.source_table = n.source_table and e.entity_type = n.entity_type
+    where e.policy is not null and (select rbac.caller_audiences()) is not null
+    group by e.policy
+    order by e.policy
+$$;
+alter function aiq.guarded_nodes(bigint[]) owner to aiq_owner;
+comment on function aiq.guarded_nodes(bigint[]) is
+    'Those of some nodes that the caller may see and that a policy decides on, by the policy: what there is, and what is retired';
+revoke all on function aiq.guarded_nodes(bigint[]) from public;
+
+create or replace function aiq.closed_nodes(p_nodes bigint[], p_evenly boolean default false)
+returns setof bigint
+language plpgsql stable security invoker rows 10
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    item record;
+    asked text[] := '{}';
+    policy text;
+begin
+    for item in select * from aiq.guarded_nodes(p_nodes) loop
+        return query select u.id from unnest(item.retired) as u (id);
+        if item.nodes is not null then
+            asked := asked || item.policy;
+            return query
+            select u.id from unnest(item.nodes) as u (id)
+            where u.id not in (select o.id from aiq.ask_policy(item.policy, item.nodes) as o (id));
+        end if;
+    end loop;
+    if p_evenly then
+        foreach policy in array aiq.policies_of_type(null) loop
+            if policy <> all (asked) then
+                perform from aiq.ask_policy(policy, array[-9223372036854775808]);
+            end if;
+        end loop;
+    end if;
+end
+$$;
+alter function aiq.closed_nodes(bigint[], boolean) owner to aiq_owner;
+comment on function aiq.closed_nodes(bigint[], boolean) is
+    'Those of some nodes that the caller may see and a policy does not let them open. With p_evenly every policy is asked, about an id that no node has where there is none to ask about, so that what is denied takes as long as what is missing';
+revoke all on function aiq.closed_nodes(bigint[], boolean) from public;
+
 create or replace function aiq.opens_node(p_policy text, p_node bigint) returns boolean
 language sql stable security invoker cost 10000
 set search_path = pg_catalog, pg_temp
@@ -199,5 +259,5 @@ grant select on aiq.entities_api to authenticated, aiq_worker;
 
 grant execute on function
     aiq.policies_of_nodes(bigint[]), aiq.ask_policy(text, bigint[]), aiq.opened_nodes(bigint[]),
-    aiq.opens_node(text, bigint)
+    aiq.opens_node(text, bigint), aiq.guarded_nodes(bigint[]), aiq.closed_nodes(bigint[], boolean)
     to authenticated, aiq_worker;

@@ -239,7 +239,7 @@ LOOKUP = MapTool(
         select
             input_key, node_id, handle, key, entity_type, summary, match_kind,
             score::float8 as score
-        from aiq.lookup(
+        from aiq.opened_lookup(
             p_keys => %(keys)s::text[], p_fuzzy => %(fuzzy)s::boolean, p_limit => %(limit)s::int
         )
     """,
@@ -270,7 +270,9 @@ QUERY = MapTool(
              " numbers.", longest=_LONGEST_VECTOR, example="[0.1, 0.2]"),
     ),
     statement=sized("""
-        select aiq.query(p_query => %(p8ql)s::text, p_embedding => %(embedding)s::text) as answer
+        select aiq.opened_query(
+            p_query => %(p8ql)s::text, p_embedding => %(embedding)s::text
+        ) as answer
     """),
     output=_object({"mode": _TEXT}),
     result=_document,
@@ -303,7 +305,7 @@ JOIN = MapTool(
         select
             resolved, round, hops, node_id, handle, key, entity_type, summary, score, path,
             deferred, examined, reason
-        from aiq.iterated_join(
+        from aiq.opened_iterated_join(
             p_seed => %(seed)s::text, p_target_type => %(target_type)s::text,
             p_max_rounds => %(max_rounds)s::int, p_links => %(links)s::text[],
             p_similarity => %(similarity)s::real, p_budget => %(budget)s::int,

@@ -68,6 +68,17 @@ CALLS = {
     "node_of_handle": "select aiq.node_of_handle('VSL-1')",
     "policies_of_nodes": "select * from aiq.policies_of_nodes('{1}')",
     "opened_nodes": "select * from aiq.opened_nodes('{1}')",
+    "guarded_nodes": "select * from aiq.guarded_nodes('{1}')",
+    "closed_nodes": "select * from aiq.closed_nodes('{1}')",
+    "opened_lookup": "select * from aiq.opened_lookup('{nobody}')",
+    "opened_lookup_plpython": "select * from aiq.opened_lookup_plpython('{nobody}', true, 1)",
+    "opened_iterated_join": "select * from aiq.opened_iterated_join('nobody', 'vessel')",
+    "opened_iterated_join_plpython": "select * from aiq.opened_iterated_join_plpython("
+    "'NL-2231', 'vessel', 1, '{edge}', 0.6::real, 1, 1, null, null, 1)",
+    "opened_query": "select aiq.opened_query('LOOKUP \"nobody\"')",
+    "opened_query_plpython": "select * from aiq.opened_query_plpython('LOOKUP \"nobody\"', null)",
+    "guarded_passages": "select * from aiq.guarded_passages('notes', '{1}')",
+    "closed_passages": "select aiq.closed_passages('notes', '{1}')",
     "opened_in_order": "select aiq.opened_in_order('{1}')",
     "edges_of_node": "select * from aiq.edges_of_node(1, null, null, null, null, null, null, 1)",
     "edges_of_relations": "select * from aiq.edges_of_relations("

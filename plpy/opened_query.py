@@ -1,0 +1,3 @@
+from graphalgo.server import opened_query
+
+return opened_query(plpy, GD, p_query, p_embedding)
