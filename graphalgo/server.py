@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 BLOCK_ROWS = 5_000
+# Where a refusal waits for `refusal`.
+LEFT = "graphalgo.refusal"
 
 _loaded: dict[str, Callable[..., Any]] = {}
 
@@ -93,35 +95,33 @@ def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str |
         from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
         _loaded["query"] = run
-    return _answer(plpy, shared, _loaded["query"], QuerySpiStore(plpy, shared), text, embedding)
+    try:
+        return _written(plpy, _loaded["query"](QuerySpiStore(plpy, shared), text, embedding))
+    except (GraphAlgoError, plpy.SPIError) as error:
+        shared[LEFT] = _refusal(error)
+        return None
 
 
 def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
     """Answer `aiq.parse` as JSON text; None is a refusal, which `refusal` then tells."""
     from graphalgo.p8ql.parser import plan_of  # noqa: PLC0415
 
-    return _answer(plpy, shared, plan_of, text)
+    try:
+        return json_text(plan_of(text))
+    except GraphAlgoError as error:
+        shared[LEFT] = _refusal(error)
+        return None
 
 
 def refusal(shared: dict[str, Any]) -> str | None:
     """Return the refusal that the last call of `query` or `parse` left, as JSON text."""
-    left: str | None = shared.pop("graphalgo.refusal", None)
+    left: str | None = shared.pop(LEFT, None)
     return left
 
 
-def _answer(
-    plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
-) -> str | None:
-    answer, refused = _attempt(plpy, _written, (plpy, run, arguments))
-    if refused is not None:
-        shared["graphalgo.refusal"] = refused
-    return answer
-
-
-def _written(plpy: Any, run: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> str:
+def _written(plpy: Any, answer: dict[str, Any]) -> str:
     """Return an answer as JSON text; between blocks of rows the server can be interrupted."""
-    answer = run(*arguments)
-    rows = answer.get("rows", ())
+    rows = answer["rows"]
     if len(rows) <= BLOCK_ROWS:
         return json_text(answer)
     blocks = []
@@ -139,24 +139,23 @@ def _run(
     arguments: tuple[Any, ...],
 ) -> tuple[Answer | None, str | None]:
     """Run an algorithm; return its answer, or nothing and the refusal as JSON text."""
-    return _attempt(plpy, algorithm, (SpiStore(plpy, shared), *arguments))
+    try:
+        return algorithm(SpiStore(plpy, shared), *arguments), None
+    except (GraphAlgoError, plpy.SPIError) as error:
+        return None, _refusal(error)
 
 
-def _attempt(
-    plpy: Any, run: Callable[..., Answer], arguments: tuple[Any, ...]
-) -> tuple[Answer | None, str | None]:
-    """Call something; return its answer, or nothing and the refusal as JSON text.
+def _refusal(error: Any) -> str:
+    """Return an error as JSON text.
 
-    So is an error of the server (a judge that fails, a cancelled statement): the
+    An error of the server (a judge that fails, a cancelled statement), too: the
     statement ends with it all the same, in the server's own words.
     """
-    try:
-        return run(*arguments), None
-    except GraphAlgoError as error:
-        refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
-    except plpy.SPIError as error:
-        refusal = server_refusal(error)
-    return None, json_text(refusal)
+    if isinstance(error, GraphAlgoError):
+        told = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
+    else:
+        told = server_refusal(error)
+    return json_text(told)
 
 
 def _array(elements: Iterable[str]) -> str:

@@ -70,6 +70,9 @@ class LookupPlan(Plan):
         self.fuzzy = fuzzy
         self.limit = limit
 
+    def as_dict(self) -> dict[str, Any]:
+        return {"mode": "LOOKUP", "keys": self.keys, "fuzzy": self.fuzzy, "limit": self.limit}
+
     def to_text(self) -> str:
         fuzzy = "FUZZY " if self.fuzzy else ""
         return f"{fuzzy}LOOKUP {', '.join(map(quote, self.keys))} LIMIT {self.limit}"
