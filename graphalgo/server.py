@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 BLOCK_ROWS = 5_000
+# Where a refusal waits for `refusal`.
+LEFT = "graphalgo.refusal"
 
 NUMPY_HINT = (
     "On the server's machine: apt-get install python3-numpy, or python3 -m pip install numpy for"
@@ -168,7 +170,13 @@ def refresh_names(
 
 def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
     """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
-    return _answer(plpy, shared, _query(), QuerySpiStore(plpy, shared), text, embedding)
+    # Only who uses the dialect pays for it; an import again and again is not for nothing.
+    run = _loaded.get("query") or _query()
+    try:
+        return _written(plpy, run(QuerySpiStore(plpy, shared), text, embedding))
+    except (GraphAlgoError, plpy.SPIError) as error:
+        shared[LEFT] = _refusal(error)
+        return None
 
 
 def opened_query(
@@ -176,11 +184,13 @@ def opened_query(
 ) -> list[tuple[str | None, str | None]]:
     """Answer what `aiq.opened_query` finds, where a type has a policy, as JSON text."""
     store = _opened().OpenedQueryStore(plpy, shared)
-    return [_attempt(plpy, _written, (plpy, _query(), (store, text, embedding)))]
+    try:
+        return [(_written(plpy, _query()(store, text, embedding)), None)]
+    except (GraphAlgoError, plpy.SPIError) as error:
+        return [(None, _refusal(error))]
 
 
 def _query() -> Callable[..., Any]:
-    # Only who uses the dialect pays for it; an import again and again is not for nothing.
     if "query" not in _loaded:
         from graphalgo.p8ql.query import query as run  # noqa: PLC0415
 
@@ -199,28 +209,22 @@ def parse(plpy: Any, shared: dict[str, Any], text: Any) -> str | None:
     """Answer `aiq.parse` as JSON text; None is a refusal, which `refusal` then tells."""
     from graphalgo.p8ql.parser import plan_of  # noqa: PLC0415
 
-    return _answer(plpy, shared, plan_of, text)
+    try:
+        return json_text(plan_of(text))
+    except GraphAlgoError as error:
+        shared[LEFT] = _refusal(error)
+        return None
 
 
 def refusal(shared: dict[str, Any]) -> str | None:
     """Return the refusal that the last query or parse left, as JSON text."""
-    left: str | None = shared.pop("graphalgo.refusal", None)
+    left: str | None = shared.pop(LEFT, None)
     return left
 
 
-def _answer(
-    plpy: Any, shared: dict[str, Any], run: Callable[..., Any], *arguments: Any
-) -> str | None:
-    answer, refused = _attempt(plpy, _written, (plpy, run, arguments))
-    if refused is not None:
-        shared["graphalgo.refusal"] = refused
-    return answer
-
-
-def _written(plpy: Any, run: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> str:
+def _written(plpy: Any, answer: dict[str, Any]) -> str:
     """Return an answer as JSON text; between blocks of rows the server can be interrupted."""
-    answer = run(*arguments)
-    rows = answer.get("rows", ())
+    rows = answer["rows"]
     if len(rows) <= BLOCK_ROWS:
         return json_text(answer)
     blocks = []
@@ -244,18 +248,24 @@ def _run(
 def _attempt(
     plpy: Any, run: Callable[..., Answer], arguments: tuple[Any, ...]
 ) -> tuple[Answer | None, str | None]:
-    """Call something; return its answer, or nothing and the refusal as JSON text.
-
-    So is an error of the server (a judge that fails, a cancelled statement): the
-    statement ends with it all the same, in the server's own words.
-    """
+    """Call something; return its answer, or nothing and the refusal as JSON text."""
     try:
         return run(*arguments), None
-    except GraphAlgoError as error:
-        refusal = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
-    except plpy.SPIError as error:
-        refusal = server_refusal(error)
-    return None, json_text(refusal)
+    except (GraphAlgoError, plpy.SPIError) as error:
+        return None, _refusal(error)
+
+
+def _refusal(error: Any) -> str:
+    """Return an error as JSON text.
+
+    An error of the server (a judge that fails, a cancelled statement), too: the
+    statement ends with it all the same, in the server's own words.
+    """
+    if isinstance(error, GraphAlgoError):
+        told = {"sqlstate": error.sqlstate, "message": error.message, "hint": error.hint}
+    else:
+        told = server_refusal(error)
+    return json_text(told)
 
 
 def _array(elements: Iterable[str]) -> str:

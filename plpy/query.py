@@ -1,3 +1,6 @@
-from graphalgo.server import query
+run = SD.get("query")
+if run is None:
+    from graphalgo.server import query as run
 
-return query(plpy, GD, p_query, p_embedding)
+    SD["query"] = run
+return run(plpy, GD, p_query, p_embedding)

@@ -68,6 +68,32 @@ comment on function aiq.key_candidates(text[], text[], int) is
 revoke all on function aiq.key_candidates(text[], text[], int) from public;
 grant execute on function aiq.key_candidates(text[], text[], int) to aiq_owner;
 
+-- For one key, and the plan that asks it: it is asked in aiq.query, which sets how plans
+-- are made. Where it says that there is one row, nothing is prepared for many.
+create or replace function aiq.one_key_candidates(p_key text, p_canonical boolean, p_limit int)
+returns setof bigint
+language plpgsql stable security definer rows 1
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    mine constant uuid[] := rbac.caller_audiences();
+begin
+    return query
+    select h.node_id
+    from aiq.node_keys as h
+    where
+        h.key = p_key and h.retired_at is null and not h.soft
+        and (h.kind = 'canonical') = p_canonical
+        and (h.audience is null or h.audience = any (mine))
+    order by h.node_id limit p_limit;
+end
+$$;
+alter function aiq.one_key_candidates(text, boolean, int) owner to aiq_engine;
+comment on function aiq.one_key_candidates(text, boolean, int) is
+    'Candidate function: ids of typed nodes that hold a key, as their canonical one or as another; what it returns must be read again under the caller''s predicate';
+revoke all on function aiq.one_key_candidates(text, boolean, int) from public;
+grant execute on function aiq.one_key_candidates(text, boolean, int) to aiq_owner;
+
 create or replace function aiq.soft_candidates(p_names text[], p_bare boolean, p_limit int)
 returns table (number bigint, node_id bigint)
 language plpgsql stable security definer

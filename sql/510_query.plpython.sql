@@ -6,13 +6,12 @@ create or replace function aiq.query(p_query text, p_embedding text default null
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    answer constant jsonb := aiq.query_plpython(p_query, p_embedding);
 begin
-    if answer is null then
-        perform aiq.refuse(aiq.refusal_plpython());
-    end if;
-    return answer;
+    -- One expression: each takes its time again in every transaction.
+    return coalesce(
+        aiq.query_plpython(p_query, p_embedding),
+        case when aiq.refuse(aiq.refusal_plpython()) then null::jsonb end
+    );
 end
 $$;
 alter function aiq.query(text, text) owner to aiq_owner;

@@ -118,6 +118,9 @@ def parse(text: str) -> Plan:
             LONGEST_QUERY + 1,
         )
     word, start, end = first_word(text)
+    if word == "LOOKUP" and text.startswith(' "', end) and text.find('"', end + 2) == len(text) - 1:
+        # What is asked most, one key in double quotes and no more, needs no reader.
+        return plans.LookupPlan([text[end + 2 : -1]])
     if word in SQL_OPENERS:
         return plans.SqlPlan(_statement(text))
     if word == "FUZZY":

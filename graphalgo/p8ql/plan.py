@@ -80,6 +80,9 @@ class LookupPlan(Plan):
         self.fuzzy = fuzzy
         self.limit = limit
 
+    def as_dict(self) -> dict[str, Any]:
+        return {"mode": "LOOKUP", "keys": self.keys, "fuzzy": self.fuzzy, "limit": self.limit}
+
     def _written(self) -> tuple[str, list[str], list[tuple[str, int | str]]]:
         fuzzy = "FUZZY " if self.fuzzy else ""
         return f"{fuzzy}LOOKUP", self.keys, _modifiers(("LIMIT", self.limit, KEY_LIMIT))

@@ -82,9 +82,10 @@ def envelope(plan: Plan, rows: list[dict[str, Any]], **more: Any) -> Envelope:
 
 def _lookup(store: QueryStore, plan: LookupPlan, embedding: Embedding) -> Envelope:
     rows = dictionaries(store, lookup(store, plan.keys, plan.fuzzy, plan.limit))
-    found = {row["input_key"] for row in rows}
-    unresolved = [key for key in dict.fromkeys(plan.keys) if key not in found]
-    return envelope(plan, rows, unresolved=unresolved)
+    unresolved = dict.fromkeys(plan.keys)
+    for row in rows:
+        unresolved.pop(row["input_key"], None)
+    return envelope(plan, rows, unresolved=list(unresolved))
 
 
 def _graph(store: QueryStore, plan: GraphPlan, embedding: Embedding) -> Envelope:

@@ -40,11 +40,10 @@ class RelationalStore(Passages, Catalogue):
     A subclass runs statements.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._entity_types: list[tuple[str, str]] | None = None
-        self._any_ending: bool | None = None
-        self._judge: str | None = None
+    # Of the class until they are known: a store is made for each call.
+    _entity_types: list[tuple[str, str]] | None = None
+    _any_ending: bool | None = None
+    _judge: str | None = None
 
     def reading(self) -> AbstractContextManager[object]:
         """Give the statements within one snapshot."""

@@ -32,10 +32,12 @@ class SpiStore(RelationalStore):
     calling query.
     """
 
+    plans_name = "graphalgo.plans"
+
     def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
         super().__init__()
         self._plpy = plpy
-        self._plans: dict[str, Any] = shared.setdefault("graphalgo.plans", {})
+        self._plans: dict[str, Any] = shared.setdefault(self.plans_name, {})
 
     def reading(self) -> SpiStore:
         return self
@@ -55,8 +57,8 @@ class SpiStore(RelationalStore):
     def _query(
         self, text: str, types: Sequence[str], parameters: Sequence[Any]
     ) -> Sequence[Mapping[str, Any]]:
-        plan = self._plan(text, types)
-        rows: Sequence[Mapping[str, Any]] = self._plpy.execute(plan, list(parameters))
+        plan = self._plans.get(text) or self._plan(text, types)
+        rows: Sequence[Mapping[str, Any]] = self._plpy.execute(plan, parameters)
         return rows
 
     def _stream(
@@ -91,11 +93,11 @@ class QuerySpiStore(SpiStore):
     that the user changes.
     """
 
+    plans_name = "graphalgo.query_plans"
     space_statement = sql.OWN_VECTOR_SPACE
 
     def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
         super().__init__(plpy, shared)
-        self._plans = shared.setdefault("graphalgo.query_plans", {})
         self._shown: dict[int, NodeInfo | NoInfo] = {}
         self._titles: dict[RowId, str | None] = {}
 
@@ -108,6 +110,8 @@ class QuerySpiStore(SpiStore):
                 ("text", "boolean", "int"),
                 (keys[0], "canonical" in kinds, limit),
             )
+            if len(rows) > 1:
+                rows = sorted(rows, key=lambda row: row["node_id"])
         else:
             rows = self._query(
                 sql.EXACT_KEYS_SHOWN, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)

@@ -51,12 +51,10 @@ order by k.number, k.node_id
 # their policies bind. Each view asks once more who the caller is, and to ask takes
 # longer than to find the key. The candidate function asks first, whatever there is, so
 # that a key that others hold is not told by one question more. `$2` says whether
-# canonical keys count, or the others.
+# canonical keys count, or the others. The rows are still to be put in order.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from aiq.key_candidates(
-    array[$1], case when $2 then '{canonical}'::text[] else '{short,alias}' end, $3
-) as c
+from aiq.one_key_candidates($1, $2, $3) as c (node_id)
 cross join lateral (
     select h.node_id, h.key, h.kind
     from aiq.node_keys as h where h.node_id = c.node_id and h.key = $1 limit 1
@@ -70,7 +68,6 @@ cross join lateral (
     join aiq.entity_types as t on t.name = m.entity_type
     where m.id = k.node_id limit 1
 ) as n
-order by k.node_id
 """
 # What a search among vectors begins with, on the tables for the same reason; and what
 # the text of the statement that searches an index is made of.
