@@ -154,15 +154,15 @@ class VectorSpace:
     Attributes
     ----------
     model : EmbeddingModel
-    has_vectors : bool
-        Whether any of them can be seen.
+    has_vectors : bool or None
+        Whether any of them can be seen; None where a search tells as soon.
     search : str
         How they are searched: `exact` or `approximate`.
     """
 
     __slots__ = ("has_vectors", "model", "search")
 
-    def __init__(self, model: EmbeddingModel, has_vectors: bool, search: str) -> None:
+    def __init__(self, model: EmbeddingModel, has_vectors: bool | None, search: str) -> None:
         self.model = model
         self.has_vectors = has_vectors
         self.search = search

@@ -62,22 +62,33 @@ def vector_rows(
     space = _space(store, plan)
     model, search = space.model, space.search
     vector = _vector(embedding, model, plan)
-    written = [] if space.has_vectors else store.embedded_models(plan.source)
-    if written:
-        raise InvalidValue(
-            f"source {shown(plan.source)} has no vectors of model {shown(model.name)}, "
-            f"but of {quoted(written[:NAMED])}",
-            f"Write USING {quoted(written[:1])} and send a vector that this model wrote.",
-        )
+    if space.has_vectors is False:
+        _refuse_without_vectors(store, plan.source, model)
     nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
     if isinstance(plan, SearchPlan):
         depth = min(plan.depth, MOST_ROWS)
-        lexical = store.text_ranking(plan.source, plan.words, depth)
-        rows = _fused(store, plan, lexical, nearest(plan.source, model.name, vector, depth))
     else:
-        limit = min(plan.limit, MOST_ROWS)
-        rows = _nearest(store, plan, nearest(plan.source, model.name, vector, limit))
+        depth = min(plan.limit, MOST_ROWS)
+    ranking = nearest(plan.source, model.name, vector, depth)
+    if not ranking and space.has_vectors is None:
+        _refuse_without_vectors(store, plan.source, model)
+    if isinstance(plan, SearchPlan):
+        lexical = store.text_ranking(plan.source, plan.words, depth)
+        rows = _fused(store, plan, lexical, ranking)
+    else:
+        rows = _nearest(store, plan, ranking)
     return rows, {"model": model.name, "vector_search": search}
+
+
+def _refuse_without_vectors(store: QueryStore, source: str, model: EmbeddingModel) -> None:
+    """Refuse a model that has no vectors of a source where others have some."""
+    written = store.embedded_models(source)
+    if written:
+        raise InvalidValue(
+            f"source {shown(source)} has no vectors of model {shown(model.name)}, "
+            f"but of {quoted(written[:NAMED])}",
+            f"Write USING {quoted(written[:1])} and send a vector that this model wrote.",
+        )
 
 
 def _nearest(store: QueryStore, plan: SemanticPlan, ranking: Ranking) -> list[dict[str, Any]]:

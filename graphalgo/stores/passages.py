@@ -8,6 +8,7 @@ sum rounded once, and ties go by id.
 
 from __future__ import annotations
 
+import math
 from math import inf, sqrt
 from operator import mul
 
@@ -150,7 +151,7 @@ class Passages:
         row = rows[0]
         self._spaces[source, row["name"]] = row
         found = EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
-        return VectorSpace(found, bool(row["has_vectors"]), _chosen_search(row["setting"]))
+        return VectorSpace(found, row["has_vectors"], _chosen_search(row["setting"]))
 
     def vector_search(self) -> str:
         return _chosen_search(self._query(VECTOR_SEARCH, (), ())[0]["setting"])
@@ -301,7 +302,9 @@ def _chosen_search(setting: str | None) -> str:
 
 
 def _length(vector: Sequence[float]) -> float:
-    return sqrt(sum(map(mul, vector, vector)))
+    # There is none before Python 3.12.
+    sumprod = getattr(math, "sumprod", None)
+    return sqrt(sumprod(vector, vector) if sumprod else sum(map(mul, vector, vector)))
 
 
 def _rows(count: int) -> int:

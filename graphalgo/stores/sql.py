@@ -77,13 +77,32 @@ select
     x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
     to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
     current_setting('aiq.vector_search', true) as setting,
-    (
-        select true from aiq.chunk_vectors as v
-        where v.model_id = m.id and v.source_id = s.id limit 1
-    ) as has_vectors
+    case
+        -- The search itself will tell.
+        when current_setting('aiq.vector_search', true) = 'approximate'
+            and to_regclass('aiq.chunk_vectors_model_' || m.id) is not null
+            and x.vector_schema is not null
+        then null
+        else coalesce((
+            select true from aiq.chunk_vectors as v
+            where v.model_id = m.id and v.source_id = s.id limit 1
+        ), false)
+    end as has_vectors
 from aiq.text_sources as s
 cross join aiq.embedding_models as m
-cross join (select aiq.vector_schema() as vector_schema offset 0) as x
+cross join (
+    -- What aiq.vector_schema() answers: to call it takes as long as all else here.
+    select (
+        select n.nspname::text
+        from pg_extension as e
+        join pg_namespace as n on n.oid = e.extnamespace
+        where
+            e.extname = 'vector'
+            and has_schema_privilege('aiq_owner', n.oid, 'usage')
+            and has_schema_privilege('aiq_engine', n.oid, 'usage')
+    ) as vector_schema
+    offset 0
+) as x
 where
     s.name = $1 and (m.name = $2 or ($2 is null and m.is_default))
     and (select rbac.caller_audiences()) is not null
