@@ -69,6 +69,15 @@ if TYPE_CHECKING:
             The distances are the exact ones, and the order is theirs.
             """
 
+        def written_ranking(
+            self, source: str, model: str, written: str, limit: int
+        ) -> Ranking | None:
+            """Return what `approximate_ranking` does, given the text of an array.
+
+            It is made of decimal numbers, or what could be some. None wherever it takes
+            a closer look: at the text, or for more rows.
+            """
+
         def passages(
             self, source: str, ids: Sequence[RowId], words: str | None
         ) -> dict[RowId, tuple[str | None, str | None]]:

@@ -191,13 +191,25 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        length = _length(vector)
+        slack = _error(len(vector), SINGLE) * _length(vector)
+        rows = self._indexed(source, model, vector, slack, _rows(limit + SPARE_ROWS))
+        ranking = self._chosen(vector, rows, limit)
+        return self.vector_ranking(source, model, vector, limit) if ranking is None else ranking
+
+    @staticmethod
+    def _chosen(
+        vector: Sequence[float], rows: Sequence[Mapping[str, Any]], limit: int
+    ) -> Ranking | None:
+        """Return the nearest of what an index has found; None where that is not enough."""
+        if len(rows) < limit or not SHORTEST < _length(vector) < LONGEST:
+            return None
         error = _error(len(vector), SINGLE)
-        rows = self._indexed(source, model, vector, error * length, _rows(limit + SPARE_ROWS))
-        if len(rows) < limit or not SHORTEST < length < LONGEST:
-            return self.vector_ranking(source, model, vector, limit)
         found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
         return _nearest(found, limit)
+
+    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+        """Leave it to `approximate_ranking`."""
+        return None
 
     def _indexed(
         self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
