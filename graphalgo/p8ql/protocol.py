@@ -72,6 +72,15 @@ if TYPE_CHECKING:
             The distances are the exact ones, and the order is theirs.
             """
 
+        def written_ranking(
+            self, source: str, model: str, written: str, limit: int
+        ) -> Ranking | None:
+            """Return what `approximate_ranking` does, given the text of an array.
+
+            It is made of decimal numbers, or what could be some. None wherever it takes
+            a closer look: at the text, or for more rows.
+            """
+
         def passages(
             self, source: str, ids: Sequence[RowId], words: str | None
         ) -> dict[RowId, tuple[str | None, str | None]]:
@@ -166,15 +175,15 @@ class VectorSpace:
     Attributes
     ----------
     model : EmbeddingModel
-    has_vectors : bool
-        Whether any of them can be seen.
+    has_vectors : bool or None
+        Whether any of them can be seen; None where a search tells as soon.
     search : str
         How they are searched: `exact` or `approximate`.
     """
 
     __slots__ = ("has_vectors", "model", "search")
 
-    def __init__(self, model: EmbeddingModel, has_vectors: bool, search: str) -> None:
+    def __init__(self, model: EmbeddingModel, has_vectors: bool | None, search: str) -> None:
         self.model = model
         self.has_vectors = has_vectors
         self.search = search

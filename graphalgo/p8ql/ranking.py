@@ -73,7 +73,7 @@ def distances_from(
         return euclidean
     if kind == "inner":
         return inner
-    own = sum_of_products(one, one)
+    own = product(one, one)
     return cosine
 
 

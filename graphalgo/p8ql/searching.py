@@ -27,6 +27,8 @@ LONGEST_EMBEDDING = 1_000_000
 # What a ranking is asked for at most: far more than any source has, and few enough that a
 # store may ask its own for some more.
 MOST_ROWS = 100_000_000
+# What the numbers are made of that Python and the server read alike, and around them.
+IN_DECIMALS = b"0123456789+-.eE, \t\n\r\v\f"
 # What Python reads as part of a number, or as space around one, and the server does not.
 NOT_IN_NUMBERS = "_\x1c\x1d\x1e\x1f"
 
@@ -63,23 +65,35 @@ def vector_rows(
     """
     space = _space(store, plan)
     model, search = space.model, space.search
-    vector = _vector(embedding, model, plan)
-    written = [] if space.has_vectors else store.embedded_models(plan.source)
+    depth = min(plan.depth if isinstance(plan, SearchPlan) else plan.limit, MOST_ROWS)
+    ranking = None
+    if search == "approximate" and (written := _decimals(embedding)):
+        ranking = store.written_ranking(plan.source, model.name, written, depth)
+    if ranking is None:
+        vector = _vector(embedding, model, plan)
+        if space.has_vectors is False:
+            _refuse_without_vectors(store, plan.source, model)
+        nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
+        ranking = nearest(plan.source, model.name, vector, depth)
+        if not ranking and space.has_vectors is None:
+            _refuse_without_vectors(store, plan.source, model)
+    if isinstance(plan, SearchPlan):
+        lexical = store.text_ranking(plan.source, plan.words, depth)
+        rows = _fused(store, plan, lexical, ranking)
+    else:
+        rows = _nearest(store, plan, ranking)
+    return rows, {"model": model.name, "vector_search": search}
+
+
+def _refuse_without_vectors(store: QueryStore, source: str, model: EmbeddingModel) -> None:
+    """Refuse a model that has no vectors of a source where others have some."""
+    written = store.embedded_models(source)
     if written:
         raise InvalidValue(
-            f"source {shown(plan.source)} has no vectors of model {shown(model.name)}, "
+            f"source {shown(source)} has no vectors of model {shown(model.name)}, "
             f"but of {quoted(written[:NAMED])}",
             f"Write USING {quoted(written[:1])} and send a vector that this model wrote.",
         )
-    nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
-    if isinstance(plan, SearchPlan):
-        depth = min(plan.depth, MOST_ROWS)
-        lexical = store.text_ranking(plan.source, plan.words, depth)
-        rows = _fused(store, plan, lexical, nearest(plan.source, model.name, vector, depth))
-    else:
-        limit = min(plan.limit, MOST_ROWS)
-        rows = _nearest(store, plan, nearest(plan.source, model.name, vector, limit))
-    return rows, {"model": model.name, "vector_search": search}
 
 
 def _nearest(store: QueryStore, plan: SemanticPlan, ranking: Ranking) -> list[dict[str, Any]]:
@@ -181,6 +195,22 @@ def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> 
             "p_embedding is all zeros, and has no direction that a cosine could be taken of", form
         )
     return vector
+
+
+def _decimals(embedding: Embedding) -> str | None:
+    """Return a vector as the text of an array, if it is made of nothing but decimal numbers.
+
+    Or what could be some: the server reads them as `_vector` does, or refuses them all.
+    """
+    if not isinstance(embedding, str):
+        return None
+    written = embedding.strip()
+    inner = written[1:-1]
+    if written[:1] + written[-1:] not in ("[]", "{}") or inner.encode().translate(
+        None, IN_DECIMALS
+    ):
+        return None
+    return "{" + inner + "}"
 
 
 def _parts(embedding: str | Sequence[float], form: str) -> Sequence[str | float]:

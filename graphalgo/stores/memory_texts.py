@@ -245,6 +245,10 @@ class MemoryTexts:
         ranking.sort(key=lambda one: (one[1], one[0]))
         return ranking[:limit]
 
+    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+        """Leave it to `vector_ranking`: there is no index here."""
+        return None
+
     def approximate_ranking(
         self, source: str, model: str, vector: Sequence[float], limit: int
     ) -> Ranking:

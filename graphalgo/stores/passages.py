@@ -8,6 +8,7 @@ sum rounded once, and ties go by id.
 
 from __future__ import annotations
 
+import math
 from math import inf, sqrt
 from operator import mul
 
@@ -150,7 +151,7 @@ class Passages:
         row = rows[0]
         self._spaces[source, row["name"]] = row
         found = EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
-        return VectorSpace(found, bool(row["has_vectors"]), _chosen_search(row["setting"]))
+        return VectorSpace(found, row["has_vectors"], _chosen_search(row["setting"]))
 
     def vector_search(self) -> str:
         return _chosen_search(self._query(VECTOR_SEARCH, (), ())[0]["setting"])
@@ -190,13 +191,25 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        length = _length(vector)
+        slack = _error(len(vector), SINGLE) * _length(vector)
+        rows = self._indexed(source, model, vector, slack, _rows(limit + SPARE_ROWS))
+        ranking = self._chosen(vector, rows, limit)
+        return self.vector_ranking(source, model, vector, limit) if ranking is None else ranking
+
+    @staticmethod
+    def _chosen(
+        vector: Sequence[float], rows: Sequence[Mapping[str, Any]], limit: int
+    ) -> Ranking | None:
+        """Return the nearest of what an index has found; None where that is not enough."""
+        if len(rows) < limit or not SHORTEST < _length(vector) < LONGEST:
+            return None
         error = _error(len(vector), SINGLE)
-        rows = self._indexed(source, model, vector, error * length, _rows(limit + SPARE_ROWS))
-        if len(rows) < limit or not SHORTEST < length < LONGEST:
-            return self.vector_ranking(source, model, vector, limit)
         found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
         return _nearest(found, limit)
+
+    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+        """Leave it to `approximate_ranking`."""
+        return None
 
     def _indexed(
         self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
@@ -301,7 +314,9 @@ def _chosen_search(setting: str | None) -> str:
 
 
 def _length(vector: Sequence[float]) -> float:
-    return sqrt(sum(map(mul, vector, vector)))
+    # There is none before Python 3.12.
+    sumprod = getattr(math, "sumprod", None)
+    return sqrt(sumprod(vector, vector) if sumprod else sum(map(mul, vector, vector)))
 
 
 def _rows(count: int) -> int:

@@ -54,18 +54,22 @@ def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes], f
         does, to the bit.
     """
     width = len(vector)
-    exact = distances_from(kind, vector)
     allowed = _allowed(kind, vector)
     if allowed is None:
+        exact = distances_from(kind, vector)
         return lambda sent: exact(numbers_of(sent, width))
     assert sumprod is not None
+    # The vector's own numbers are among those that may stand beside it.
     fast = distances_from(kind, vector, sumprod)
+    exact_once: list[Callable[[Sequence[float]], float]] = []
 
     def away(sent: bytes) -> float:
         start, step = _layout(sent, width)
-        if sent[start::step].translate(None, allowed):
-            return exact(numbers_of(sent, width))
-        return fast(numbers_of(sent, width))
+        if not sent[start::step].translate(None, allowed):
+            return fast(numbers_of(sent, width))
+        if not exact_once:
+            exact_once.append(distances_from(kind, vector))
+        return exact_once[0](numbers_of(sent, width))
 
     return away
 

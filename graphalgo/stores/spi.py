@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from graphalgo.refusals import server_refusal
 from graphalgo.stores import sql
-from graphalgo.stores.passages import array_text
+from graphalgo.stores.passages import MOST_ROWS, SPARE_ROWS, array_text
 from graphalgo.stores.relational import RelationalStore
 
 TYPE_CHECKING = False
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from graphalgo.engine.protocol import NodeInfo, NoInfo
-    from graphalgo.p8ql.protocol import RowId
+    from graphalgo.p8ql.protocol import Ranking, RowId
+
+
+# The class of the errors that tell of a value.
+DATA_EXCEPTION = "22"
 
 
 class SpiStore(RelationalStore):
@@ -142,6 +147,31 @@ class QuerySpiStore(SpiStore):
         space = self._spaces.get((source, model))
         if space is None or not (space["pgvector"] and space["indexed"]):
             return super()._indexed(source, model, vector, slack, limit)
+        return self._found(space, array_text(vector), slack, limit)
+
+    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+        """Search the index with a vector that only the server has read."""
+        from graphalgo.stores.sent_vectors import numbers_of  # noqa: PLC0415
+
+        space = self._spaces.get((source, model))
+        # For an inner product the search must know the vector's length.
+        if (
+            space is None
+            or not (space["pgvector"] and space["indexed"])
+            or space["distance"] == "inner"
+        ):
+            return None
+        try:
+            rows = self._found(space, written, 0.0, min(limit + SPARE_ROWS, MOST_ROWS))
+        except self._plpy.SPIError as error:
+            if (server_refusal(error)["sqlstate"] or "").startswith(DATA_EXCEPTION):
+                return None
+            raise
+        return self._chosen(numbers_of(rows[0]["own"], space["dim"]), rows, limit) if rows else None
+
+    def _found(
+        self, space: Mapping[str, Any], written: str, slack: float, limit: int
+    ) -> Sequence[Mapping[str, Any]]:
         schema = space["vector_schema"]
         text = sql.indexed_vectors(schema, space["model_id"], space["dim"], space["distance"])
         before = self._set_for_index(schema, limit)
@@ -149,7 +179,7 @@ class QuerySpiStore(SpiStore):
             rows = self._query(
                 text,
                 ("text", "int", "int", "float8"),
-                (array_text(vector), space["source_id"], limit, slack),
+                (written, space["source_id"], limit, slack),
             )
         finally:
             self._set_back(before)

@@ -77,13 +77,32 @@ select
     x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
     to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
     current_setting('aiq.vector_search', true) as setting,
-    (
-        select true from aiq.chunk_vectors as v
-        where v.model_id = m.id and v.source_id = s.id limit 1
-    ) as has_vectors
+    case
+        -- The search itself will tell.
+        when current_setting('aiq.vector_search', true) = 'approximate'
+            and to_regclass('aiq.chunk_vectors_model_' || m.id) is not null
+            and x.vector_schema is not null
+        then null
+        else coalesce((
+            select true from aiq.chunk_vectors as v
+            where v.model_id = m.id and v.source_id = s.id limit 1
+        ), false)
+    end as has_vectors
 from aiq.text_sources as s
 cross join aiq.embedding_models as m
-cross join (select aiq.vector_schema() as vector_schema offset 0) as x
+cross join (
+    -- What aiq.vector_schema() answers: to call it takes as long as all else here.
+    select (
+        select n.nspname::text
+        from pg_extension as e
+        join pg_namespace as n on n.oid = e.extnamespace
+        where
+            e.extname = 'vector'
+            and has_schema_privilege('aiq_owner', n.oid, 'usage')
+            and has_schema_privilege('aiq_engine', n.oid, 'usage')
+    ) as vector_schema
+    offset 0
+) as x
 where
     s.name = $1 and (m.name = $2 or ($2 is null and m.is_default))
     and (select rbac.caller_audiences()) is not null
@@ -512,7 +531,8 @@ def indexed_vectors(schema: str, model: int, dim: int, kind: str) -> str:
     str
         Parameters: `$1` the vector as an array's text, `$2` the source's id, `$3` the
         most rows, `$4` the slack of `aiq.near_vectors`, whose columns it has, and
-        `title`. The vectors are sent as pgvector's, which takes a fifth of the time.
+        `title`, and `own`, the vector that was given. Vectors are sent as pgvector's,
+        which takes a fifth of the time.
     """
     less = " - $4 * v.norm" if kind == "inner" else " - 0 * $4"
     return f"""
@@ -520,13 +540,16 @@ select
     c.row_id as id, c.row_number as number, c.title,
     {schema}.vector_send(v.vector::{schema}.vector) as vector,
     case when v.norm > 1e-10 and v.norm < 1e10 then v.near{less} else '-Infinity' end as near,
-    '{kind}' as kind
+    '{kind}' as kind, g.own
 from (
+    select a.given, {schema}.vector_send(a.given) as own
+    from (select $1::float8[]::real[]::{schema}.vector({dim}) as given offset 0) as a
+    offset 0
+) as g
+cross join lateral (
     select
         o.chunk_id, o.vector, o.norm,
-        o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) (
-            select $1::float8[]::real[]::{schema}.vector({dim})
-        ) as near
+        o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) g.given as near
     from aiq.chunk_vectors as o
     where o.model_id = {model} and o.source_id = $2
     order by near limit $3

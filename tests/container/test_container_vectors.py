@@ -242,6 +242,44 @@ def test_a_query_finds_by_the_index_what_the_store_finds(notes: Connection) -> N
                 }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ 1,\t+.5 , -2. ,\n1e-3, 1E2,0,0,0]", "  {1,2,3,4,5,6,7,8}\n", "[1e-60,1,0,0,0,0,0,0]",
+        "[1,2,3]", "[]", "{}", "[,]", "[1,2,3,4,5,6,7,]", "[1,2,3,4,5,6,7,8,9]", "{{1,2},{3,4}}",
+        "[1,2,3,4,5,6,7,1 2]", "[1,2,3,4,5,6,7,e]", "[1,2,3,4,5,6,7,-]", "[1,2,3,4,5,6,7,1e39]",
+        "[1,2,3,4,5,6,7,1e400]", "[1,2,3,4,5,6,7,1e-400]", "[1,2,3,4,5,6,7,NaN]",
+        "[1,2,3,4,5,6,7,inf]", "[1,2,3,4,5,6,7,0x1]", "[1,2,3,4,5,6,7,1_0]", "{1,2,3,4,5,6,7,NULL}",
+        '{1,2,3,4,5,6,7,"8"}', "[0,0,0,0,0,0,0,0]", "[1,2,3,4,5,6,7,\u0661]", "1,2,3", "",
+    ],
+)  # fmt: skip
+def test_a_vector_that_the_server_reads_is_one_that_the_dialect_reads(
+    notes: Connection, text: str
+) -> None:
+    """With the approximate search it is the server that reads it first."""
+    _write_for_two(notes, _clustered(300, 8, 5))
+    told = []
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as fresh:
+        for search in ("exact", "approximate"):
+            with speaking(fresh, USER_A):
+                fresh.execute(f"set local aiq.vector_search = '{search}'".encode())
+                try:
+                    with fresh.transaction():
+                        row = fresh.execute(
+                            "select aiq.query(%s, %s)",
+                            ['SEMANTIC "x" FROM notes USING "small" LIMIT 3', text],
+                        ).fetchone()
+                except psycopg.Error as error:
+                    told.append(
+                        (error.sqlstate, error.diag.message_primary, error.diag.message_hint)
+                    )
+                else:
+                    assert row is not None
+                    told.append(row[0]["rows"])
+    assert told[0] == told[1]
+    assert told[0]
+
+
 def test_a_kept_plan_heeds_that_the_index_goes_and_comes(notes: Connection) -> None:
     vectors = _clustered(500, 8, 5)
     _write_for_two(notes, vectors)
