@@ -70,24 +70,62 @@ class Guard:
         self.manager = manager
         self.rate = Rate(settings.rate)
         self.sessions = Sessions(settings.sessions_each, settings.session_idle)
+        self.in_flight: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         name = scope[_REQUEST] = uuid.uuid4().hex
         send = _named(send, name)
         refusal = self._admit(scope)
+        asked = None
         if refusal is None and scope["method"] == "POST":
             body = await _body(receive, self.settings.request_bytes)
             if isinstance(body, bytes):
                 refusal, receive = _fault(body), _replay(body, receive)
             else:
                 refusal = body
+            if refusal is None and isinstance(body, bytes):
+                asked, refusal = self._begin(scope, body)
         if refusal is None:
-            refusal = await self._serve(scope, receive, send)
+            try:
+                refusal = await self._serve(scope, receive, send)
+            finally:
+                if asked is not None:
+                    self.in_flight.discard(asked)
         if refusal is None:
             return
         tell("refused", request=name, status=refusal.status_code)
         await refusal(scope, receive, send)
+
+    def _begin(self, scope: Scope, body: bytes) -> tuple[tuple[str, str] | None, Response | None]:
+        """Note a session's request until it is answered; refuse one whose id is not its own.
+
+        The protocol's library finds the request that an answer is of by session and id as
+        text: a second one of the same id would take the answer of the first.
+        """
+        session = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            return None, None
+        if not isinstance(message, dict) or "id" not in message or "method" not in message:
+            return None, None
+        given = message["id"]
+        if isinstance(given, bool) or not isinstance(given, str | int):
+            return None, _refusal(
+                400, INVALID_REQUEST, "the id of a request must be a text or an integer"
+            )
+        if session is None:
+            return None, None
+        asked = session, str(given)
+        if asked in self.in_flight:
+            return None, _refusal(
+                409,
+                INVALID_REQUEST,
+                f"a request with the id {json.dumps(given)[:100]} is not yet answered",
+            )
+        self.in_flight.add(asked)
+        return asked, None
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Hand a request on, and keep count of its user's sessions."""

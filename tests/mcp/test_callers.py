@@ -6,9 +6,11 @@ import json
 import re
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import httpx2
+import psycopg
 import pytest
 
 from tests.mcp import serving
@@ -136,12 +138,42 @@ def opened(server, sub):
     return answer.headers["mcp-session-id"]
 
 
-def post(server, sub, method, params, session=None, **claims):
+def post(server, sub, method, params, session=None, id=7, **claims):
     headers = {"authorization": f"Bearer {serving.token(sub, **claims)}", **serving.ACCEPT}
     if session:
         headers |= {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
-    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+    body = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
     return httpx2.post(server.url, json=body, headers=headers)
+
+
+@pytest.mark.parametrize("again", [7, "7"])
+def test_a_request_takes_no_other_ones_answer(tenants_map, tenants_server, again):
+    """A second request of an id is refused while the first is not answered."""
+    session = opened(tenants_server, ADA)
+    call = {"name": "get_neighbors", "arguments": {"handle": "DSC-104"}}
+    with (
+        ThreadPoolExecutor(1) as beside,
+        psycopg.connect(tenants_map.owner) as holding,
+        psycopg.connect(tenants_map.owner, autocommit=True) as watching,
+    ):
+        holding.execute("lock table aiq.edges in access exclusive mode")
+        first = beside.submit(post, tenants_server, ADA, "tools/call", call, session)
+        waiting = "select count(*) from pg_locks where not granted and locktype = 'relation'"
+        while not watching.execute(waiting).fetchone()[0]:
+            time.sleep(0.02)
+        second = post(tenants_server, ADA, "tools/list", {}, session, id=again)
+        holding.rollback()
+    assert second.status_code == 409
+    assert "is not yet answered" in second.json()["error"]["message"]
+    assert first.result().json()["result"]["structuredContent"]["rows"]
+    assert post(tenants_server, ADA, "tools/list", {}, session, id=again).status_code == 200
+
+
+@pytest.mark.parametrize("odd", [None, 1.5, True, {}])
+def test_a_request_whose_id_is_none_is_refused(tenants_server, odd):
+    answer = post(tenants_server, ADA, "tools/list", {}, opened(tenants_server, ADA), id=odd)
+    assert answer.status_code == 400
+    assert "must be a text or an integer" in answer.json()["error"]["message"]
 
 
 def test_a_session_is_its_openers_alone(tenants_server):
