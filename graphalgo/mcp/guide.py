@@ -11,7 +11,7 @@ _HOW = """\
 This server is a map of what the user has. It shows what that user may see and nothing else.
 
 How to use it:
-1. search_entities finds entities by words. Take the handle of a hit, such as DSC-104.
+1. search_entities finds entities by words. Take the handle of a hit, such as ABC-12.
 2. get_neighbors goes one hop from a handle along the routes below: direction "out" is what the \
 entity refers to, "in" what refers to it. Go on from there, one hop at a time.
 3. Tools give compact references only. Read what you chose, whole, at its resource: \

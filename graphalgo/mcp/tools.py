@@ -27,6 +27,8 @@ Row = dict[str, Any]
 
 # Room for a vector of a few thousand numbers beside the words.
 _LONGEST_QUERY = 20_000
+# What aiq.search_entities takes.
+_LONGEST_WORDS = 4_000
 _LONGEST_VECTOR = 200_000
 
 _STRING: Schema = {"type": "string"}
@@ -151,7 +153,7 @@ SEARCH = MapTool(
     " read what you chose at its resource.",
     arguments=(
         Text(name="query", about="What to search for, in words.", required=True,
-             longest=_LONGEST_QUERY, example="query optimization"),
+             longest=_LONGEST_WORDS, example="query optimization"),
         Texts(name="types", about="Only entities of these types; see the ontology.",
               example=["discovery"]),
         Whole(name="limit", about="The most entities.", default=10, least=1, most=100, example=10),
