@@ -232,7 +232,7 @@ class TestLimits:
             started = time.perf_counter()
             opener(prefix)
             best = min(best, time.perf_counter() - started)
-        assert best < 0.05
+        assert best < 0.3
 
     @pytest.mark.parametrize(
         "statement",
