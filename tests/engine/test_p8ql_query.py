@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from graphalgo.engine.errors import GraphAlgoError
@@ -269,3 +273,22 @@ class TestModels:
         assert [row["id"] for row in lexical] == [row["id"] for row in nearest] == ["Z", "a", "b"]
         assert {row["distance"] for row in nearest} == {1.0}
         assert [row["id"] for row in query(store, 'TEXT "same" FROM a')["rows"]] == [9, 10]
+
+
+def test_a_backend_loads_nothing_that_is_slow_to_load():
+    code = (
+        "import sys; before = set(sys.modules);"
+        "import graphalgo.server, graphalgo.p8ql.query, graphalgo.p8ql.searching;"
+        "import graphalgo.p8ql.document, graphalgo.p8ql.spelling;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "graphalgo.p8ql.document" in loaded
+    slow = {"json", "re", "typing", "dataclasses", "collections.abc", "hashlib", "numpy"}
+    assert not slow & set(loaded)
