@@ -163,7 +163,7 @@ def _limits() -> dict[str, Any]:
 
 def _dialect(store: QueryStore) -> dict[str, Any]:
     sources = store.text_sources()
-    models = store.embedding_model_rows()
+    models = store.embedding_models()
     return {
         "modes": [
             {"mode": mode, "form": FORMS[mode], "answers": MEANINGS[mode]}
@@ -180,12 +180,21 @@ def _dialect(store: QueryStore) -> dict[str, Any]:
             }
             for source in sources
         ],
-        "models": models,
+        "models": [
+            {
+                "name": model.name,
+                "dim": model.dim,
+                "distance": model.distance,
+                "is_default": model.is_default,
+                "description": model.description,
+            }
+            for model in models
+        ],
         "vector_search": store.vector_search(),
         "examples": _examples(
             {
                 "source": next((source.name for source in sources), "notes"),
-                "model": next((model["name"] for model in models), "model"),
+                "model": next((model.name for model in models), "model"),
                 "relation": next(iter(store.relation_names()), "operated_by"),
                 "readable": "aiq.nodes_api",
             }

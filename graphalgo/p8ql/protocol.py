@@ -30,9 +30,6 @@ if TYPE_CHECKING:
         def embedding_models(self) -> list[EmbeddingModel]:
             """Return the registered embedding models, by name."""
 
-        def embedding_model_rows(self) -> list[dict[str, Any]]:
-            """Return name, dim, distance, is_default and description of each model, by name."""
-
         def embedded_models(self, source: str) -> list[str]:
             """Return the names of the models that have vectors of that source, sorted."""
 

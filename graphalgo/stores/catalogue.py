@@ -15,9 +15,6 @@ RELATIONS = """
 select src_type, relation, dst_type, inverse_label, description
 from aiq.relations_api order by src_type, relation, dst_type
 """
-EMBEDDING_MODELS = """
-select name, dim, distance, is_default, description from aiq.embedding_models_api order by name
-"""
 
 # A range rather than a pattern, which no index serves under a policy.
 KEYS_WITH_PREFIX = """
@@ -104,9 +101,6 @@ class Catalogue:
 
     def relation_rows(self) -> list[dict[str, Any]]:
         return self._rows(RELATIONS)
-
-    def embedding_model_rows(self) -> list[dict[str, Any]]:
-        return self._rows(EMBEDDING_MODELS)
 
     def readable_relations(self) -> list[dict[str, Any]]:
         return self._rows(READABLE_RELATIONS)

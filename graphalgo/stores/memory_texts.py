@@ -204,10 +204,6 @@ class MemoryTexts:
     def embedding_models(self) -> list[EmbeddingModel]:
         return [self._models[name] for name in sorted(self._models)]
 
-    def embedding_model_rows(self) -> list[dict[str, Any]]:
-        parts = ("name", "dim", "distance", "is_default", "description")
-        return [{part: getattr(model, part) for part in parts} for model in self.embedding_models()]
-
     def embedded_models(self, source: str) -> list[str]:
         return sorted(model for one, model in self._vectors if one == source)
 

@@ -30,7 +30,7 @@ ONE_TEXT_SOURCE = """
 select name, configuration, description from aiq.text_sources_api where name = $1
 """
 EMBEDDING_MODELS = """
-select name, dim, distance, is_default from aiq.embedding_models_api order by name
+select name, dim, distance, is_default, description from aiq.embedding_models_api order by name
 """
 EMBEDDED_MODELS = """
 select model from aiq.embedded_models_api where source = $1 order by model
@@ -135,7 +135,9 @@ class Passages:
         from graphalgo.p8ql.protocol import EmbeddingModel  # noqa: PLC0415
 
         return [
-            EmbeddingModel(row["name"], row["dim"], row["distance"], row["is_default"])
+            EmbeddingModel(
+                row["name"], row["dim"], row["distance"], row["is_default"], row["description"]
+            )
             for row in self._query(EMBEDDING_MODELS, (), ())
         ]
 
