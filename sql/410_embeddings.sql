@@ -255,6 +255,32 @@ revoke all on function aiq.unregister_embedding_model(text) from public;
 
 -- Vectors
 
+create or replace function aiq.given_vectors(p_vectors real[], p_dim int, p_distance text)
+returns table (place bigint, vector real[], norm float8, fault text)
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select
+        s.place, e.vector, sqrt(e.squares),
+        case
+            when e.numbers < p_dim then 'holds null'
+            when e.squares = 'NaN' then 'holds NaN'
+            when e.squares = 'Infinity' then 'holds infinity'
+            when e.squares = 0 and p_distance = 'cosine' then 'holds nothing but zeros, which have no angle'
+        end
+    from generate_series(1, array_length(p_vectors, 1)) as s (place)
+    cross join lateral (
+        select
+            array_agg(n.value) as vector, sum(n.value::float8 * n.value::float8) as squares,
+            count(n.value) as numbers
+        from unnest(p_vectors[s.place:s.place]) as n (value)
+    ) as e
+$$;
+alter function aiq.given_vectors(real[], int, text) owner to aiq_engine;
+comment on function aiq.given_vectors(real[], int, text) is
+    'The vectors of an array of vectors, each with its length and with what is wrong with it for a model, if anything';
+revoke all on function aiq.given_vectors(real[], int, text) from public;
+
 create or replace function aiq.put_embeddings(
     p_source text, p_model text, p_ids text[], p_vectors real[], p_digests text[] default null
 ) returns bigint
@@ -312,34 +338,16 @@ begin
         end if;
     end if;
     with given as materialized (
-        select u.row_id, u.place, e.vector, e.squares, e.numbers
+        select u.row_id, g.*
         from unnest(p_ids) with ordinality as u (row_id, place)
-        cross join lateral (
-            select
-                array_agg(n.value) as vector, sum(n.value::float8 * n.value::float8) as squares,
-                count(n.value) as numbers
-            from unnest(p_vectors[u.place:u.place]) as n (value)
-        ) as e
+        join aiq.given_vectors(p_vectors, model.dim, model.distance) as g using (place)
     ),
     faults as materialized (
-        select
-            g.row_id,
-            case
-                when g.numbers < model.dim then 'holds null'
-                when g.squares = 'NaN' then 'holds NaN'
-                when g.squares = 'Infinity' then 'holds infinity'
-                else 'holds nothing but zeros, which have no angle'
-            end as fault
-        from given as g
-        where
-            g.numbers < model.dim or g.squares in ('NaN', 'Infinity')
-            or (g.squares = 0 and model.distance = 'cosine')
-        order by g.place
-        limit 1
+        select g.row_id, g.fault from given as g where g.fault is not null order by g.place limit 1
     ),
     put as (
         insert into aiq.chunk_vectors as v (chunk_id, model_id, source_id, audience, norm, vector)
-        select c.id, model.id, c.source_id, c.audience, sqrt(g.squares), g.vector
+        select c.id, model.id, c.source_id, c.audience, g.norm, g.vector
         from given as g
         join aiq.text_chunks as c on c.source_id = of_source and c.row_id = g.row_id
         where not exists (select from faults)

@@ -352,34 +352,16 @@ begin
             hint = 'Ask aiq.entities_to_embed again, and embed what it says now.';
     end if;
     with given as materialized (
-        select u.handle, u.node_id, u.place, e.vector, e.squares, e.numbers
+        select u.handle, u.node_id, g.*
         from unnest(p_ids, nodes) with ordinality as u (handle, node_id, place)
-        cross join lateral (
-            select
-                array_agg(n.value) as vector, sum(n.value::float8 * n.value::float8) as squares,
-                count(n.value) as numbers
-            from unnest(p_vectors[u.place:u.place]) as n (value)
-        ) as e
+        join aiq.given_vectors(p_vectors, model.dim, model.distance) as g using (place)
     ),
     faults as materialized (
-        select
-            g.handle,
-            case
-                when g.numbers < model.dim then 'holds null'
-                when g.squares = 'NaN' then 'holds NaN'
-                when g.squares = 'Infinity' then 'holds infinity'
-                else 'holds nothing but zeros, which have no angle'
-            end as fault
-        from given as g
-        where
-            g.numbers < model.dim or g.squares in ('NaN', 'Infinity')
-            or (g.squares = 0 and model.distance = 'cosine')
-        order by g.place
-        limit 1
+        select g.handle, g.fault from given as g where g.fault is not null order by g.place limit 1
     ),
     put as (
         insert into aiq.entity_vectors as v (node_id, model_id, norm, vector)
-        select g.node_id, model.id, sqrt(g.squares), g.vector
+        select g.node_id, model.id, g.norm, g.vector
         from given as g
         where not exists (select from faults)
         order by g.node_id
