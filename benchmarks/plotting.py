@@ -78,7 +78,7 @@ def _by_depth(start: str, limit: int) -> Panel:
 
 def _curves(x: str, label: str, title: str, **only: object) -> Panel:
     def panel(axis: Any, section: Section) -> None:
-        rows = [row for row in section.rows if only.items() <= row.items()]
+        rows = [row for row in section.rows if only.items() <= row.items() and "p50" in row]
         for name in dict.fromkeys(row["what"] for row in rows):
             chosen = [row for row in rows if row["what"] == name]
             (line,) = axis.plot(
@@ -147,6 +147,10 @@ PANELS: dict[str, tuple[Panel, ...]] = {
     "similar": tuple(
         _curves("names", "names", f"one probe, similarity {least}", threshold=least)
         for least in (0.6, 0.3)
+    ),
+    "names": tuple(
+        _curves("names", "names", f"names that are {kind}, similarity 0.6", of=kind)
+        for kind in ("company-like", "common words")
     ),
     "memory": (_memory,),
     "cancelling": (_late,),

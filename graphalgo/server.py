@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 BLOCK_ROWS = 5_000
+# Names that are read again all at once: the more, the nearer to each other they are stored.
+BLOCK_HITS = 50_000
 # Where a refusal waits for `refusal`.
 LEFT = "graphalgo.refusal"
 
@@ -126,27 +128,38 @@ def similar_names(plpy: Any, shared: dict[str, Any], *arguments: Any) -> Iterato
     )
 
 
+def _numbers(values: list[int]) -> str:
+    """Write an array of numbers; a list writes its own faster than one by one."""
+    return "{" + str(values)[1:-1] + "}"
+
+
 def search_name_index(
-    plpy: Any, shared: dict[str, Any], tokens: list[str], threshold: float, cache_mb: int
-) -> Iterator[tuple[str | None, str | None, bool]]:
-    """Answer `aiq.search_name_index` in blocks; one row that says no where numpy is not there."""
-    try:
-        from graphalgo.names.tables import NameIndex  # noqa: PLC0415
-    except ImportError:
-        yield None, None, False
+    plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
+) -> Iterator[tuple[str | None, str | None, str | None, str | None, bool]]:
+    """Answer `aiq.search_name_index` in blocks; one row that says no where it cannot."""
+    from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
+
+    segments = segments_that_serve(plpy, shared, len(names))
+    hits = None
+    if segments:
+        try:
+            from graphalgo.names.tables import NameIndex  # noqa: PLC0415
+        except ImportError:
+            pass
+        else:
+            hits = NameIndex(plpy, shared).hits(segments, names, threshold)
+    if hits is None:
+        yield None, None, None, None, False
         return
-    index = NameIndex(plpy, shared)
-    numbers: list[str] = []
-    holders: list[str] = []
-    for number, found in index.holders(tokens, threshold, cache_mb):
-        for start in range(0, len(found), BLOCK_ROWS):
-            part = found[start : start + BLOCK_ROWS].tolist()
-            numbers += [str(number)] * len(part)
-            holders += map(str, part)
-            if len(numbers) >= BLOCK_ROWS:
-                yield _array(numbers), _array(holders), True
-                numbers, holders = [], []
-    yield _array(numbers), _array(holders), True
+    for start in range(0, max(len(hits), 1), BLOCK_HITS):
+        part = hits[start : start + BLOCK_HITS]
+        yield (
+            _numbers(part.numbers.tolist()),
+            _numbers(part.holders.tolist()),
+            _numbers(part.marks.tolist()),
+            _array(part.similarities_as_text()),
+            True,
+        )
 
 
 def refresh_names(

@@ -1,3 +1,3 @@
 from graphalgo.server import search_name_index
 
-return search_name_index(plpy, GD, p_tokens, p_similarity, p_cache_mb)
+return search_name_index(plpy, GD, p_names, p_similarity)

@@ -14,19 +14,21 @@ comment on function aiq.name_similarity(text, text) is
 revoke all on function aiq.name_similarity(text, text) from public;
 grant execute on function aiq.name_similarity(text, text) to authenticated, aiq_worker, aiq_engine;
 
--- Where the project's own index of names is there, this is decided anew by a later file.
-create or replace function aiq.name_index_serves(p_names int default 1) returns boolean
-language plpgsql stable
+-- Where the project's own index of names is there, a later file makes this anew.
+create or replace function aiq.indexed_name_candidates(p_names text[], p_similarity real)
+returns table (numbers text, holders text, marks text, similarities text, served boolean)
+language plpgsql stable security definer rows 1
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return false;
+    return query select null, null, null, null, false;
 end
 $$;
-alter function aiq.name_index_serves(int) owner to aiq_engine;
-comment on function aiq.name_index_serves(int) is
-    'Whether aiq.similar_keys searches the index of names for so many, rather than pg_trgm''s';
-revoke all on function aiq.name_index_serves(int) from public;
+alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;
+comment on function aiq.indexed_name_candidates(text[], real) is
+    'Candidate function: nothing, as there is no index of names';
+revoke all on function aiq.indexed_name_candidates(text[], real) from public;
+grant execute on function aiq.indexed_name_candidates(text[], real) to aiq_owner;
 
 create or replace function aiq.name_setting(p_name text, p_default int) returns int
 language plpgsql stable
@@ -82,39 +84,7 @@ set jit = off
 as $$
 declare
     mine constant uuid[] := rbac.caller_audiences();
-    block record;
-    served boolean := aiq.name_index_serves(cardinality(p_names));
 begin
-    if served then
-        for block in
-            select s.numbers, s.holders, s.served
-            from aiq.search_name_index(
-                array(
-                    select array_to_string(@trgm@.show_trgm(u.name), ',')
-                    from unnest(p_names) with ordinality as u (name, number)
-                    order by u.number
-                ),
-                p_similarity,
-                aiq.name_setting('aiq.name_cache_mb', 64)
-            ) as s
-        loop
-            served := block.served;
-            exit when not served;
-            return query
-            select c.number, c.holder
-            from unnest(block.numbers::bigint[], block.holders::bigint[]) as c (number, holder)
-            where exists (
-                select from aiq.node_keys as h
-                where
-                    h.node_id = c.holder and case when h.retired_at is null then h.is_name end
-                    and (h.audience is null or h.audience = any (mine))
-                offset 0
-            );
-        end loop;
-    end if;
-    if served then
-        return;
-    end if;
     perform set_config('pg_trgm.similarity_threshold', (p_similarity::float8)::text, true);
     return query
     select u.number, k.node_id
@@ -141,9 +111,12 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set extra_float_digits = 1
 set enable_seqscan = off
+set enable_nestloop = on
 set jit = off
 as $$
 declare
+    block record;
+    served boolean;
     -- Numbered from 1, whatever the array's own bounds.
     names constant text[] := array(select u.name from unnest(p_names) as u (name));
 begin
@@ -163,6 +136,37 @@ begin
                 'p_similarity is %s, but must be above 0 and at most 1', coalesce(p_similarity::text, 'null')
             ),
             hint = 'Write for example p_similarity => 0.6.';
+    end if;
+    for block in
+        select
+            c.numbers::bigint[], c.holders::bigint[], c.marks::bigint[], c.similarities::real[],
+            c.served
+        from aiq.indexed_name_candidates(names, p_similarity) as c
+    loop
+        served := block.served;
+        exit when not served;
+        -- Each node is read once, and joined to the candidates by hashing: in a loop,
+        -- a thousand candidates would be compared with a thousand names each. The index
+        -- knows the similarity of the very name that has this mark.
+        perform set_config('enable_nestloop', 'off', true);
+        return query
+        select c.number, k.node_id, k.key, k.soft, c.similarity
+        from unnest(
+            block.numbers, block.holders, block.marks, block.similarities
+        ) as c (number, holder, mark, similarity)
+        join (
+            select h.node_id, h.key, h.soft, hashtextextended(h.key collate "C", 0) as mark
+            from aiq.node_keys as h
+            where
+                h.node_id = any (block.holders)
+                and case when h.retired_at is null then h.is_name end
+            offset 0
+        ) as k on k.node_id = c.holder and k.mark = c.mark
+        where (select rbac.caller_audiences()) is not null;
+        perform set_config('enable_nestloop', 'on', true);
+    end loop;
+    if served then
+        return;
     end if;
     return query
     select c.name_number, k.node_id, k.key, k.soft, s.similarity

@@ -13,16 +13,23 @@ create table if not exists aiq.name_segments (
     entries int not null check (entries > 0),
     ctype text collate "C" not null,
     holders bytea not null,
+    marks bytea not null,
     sizes bytea not null,
     starts bytea not null,
     built_at timestamptz not null default now()
 );
 alter table aiq.name_segments owner to aiq_owner;
+-- A segment of an earlier version has none; by its ctype it does not serve.
+alter table aiq.name_segments add column if not exists marks bytea not null default '';
+alter table aiq.name_segments alter column marks drop default;
 alter table aiq.name_segments alter column holders set storage external;
+alter table aiq.name_segments alter column marks set storage external;
 comment on table aiq.name_segments is
     'The parts of the index of names: entries in the order of their numbers of trigrams, and which node holds each';
+comment on column aiq.name_segments.marks is
+    'A hash of each entry''s name, by which it is told from others of its node';
 comment on column aiq.name_segments.ctype is
-    'What the server took for words when the trigrams were made: see aiq.name_ctype';
+    'What the server took for words, and made of a name by hashing it, when the segment was made: see aiq.name_ctype';
 
 create table if not exists aiq.name_lists (
     segment_id bigint not null,
@@ -65,7 +72,8 @@ begin
 end
 $$;
 
--- The trigrams of all names and of the changed ones. ASCII trigrams, of three characters
+-- The trigrams of all names and of the changed ones. A mark is a hash of 64 bits: of a
+-- node's names no two have the same, but for a chance in some 10 to the 18th. ASCII trigrams, of three characters
 -- each, stand one after another; where others are among them, which are written as
 -- numbers, all are separated by commas.
 create or replace view aiq.name_tokens with (security_invoker = true) as
@@ -73,7 +81,8 @@ select
     k.node_id, cardinality(t.trigrams) as size,
     array_to_string(
         t.trigrams, case when octet_length(k.key) = char_length(k.key) then '' else ',' end
-    ) as tokens
+    ) as tokens,
+    hashtextextended(k.key collate "C", 0) as mark
 from aiq.node_keys as k
 cross join lateral (select @trgm@.show_trgm(k.key) as trigrams offset 0) as t
 where k.is_name and k.retired_at is null;
@@ -81,7 +90,9 @@ alter view aiq.name_tokens owner to aiq_owner;
 comment on view aiq.name_tokens is 'The trigrams of each name, for the engine to build its index from';
 
 create or replace view aiq.name_change_tokens with (security_invoker = true) as
-select c.id, c.node_id, c.key, array_to_string(@trgm@.show_trgm(c.key), ',') as tokens
+select
+    c.id, c.node_id, c.key, array_to_string(@trgm@.show_trgm(c.key), ',') as tokens,
+    hashtextextended(c.key collate "C", 0) as mark
 from aiq.name_changes as c;
 alter view aiq.name_change_tokens owner to aiq_owner;
 comment on view aiq.name_change_tokens is 'The trigrams of each name written since the last refresh';
@@ -89,16 +100,18 @@ comment on view aiq.name_change_tokens is 'The trigrams of each name written sin
 grant select on aiq.name_tokens, aiq.name_change_tokens to aiq_engine;
 
 -- What is a word and what its lower case differs from server to server, and on one from
--- release to release of its C library.
+-- release to release of its C library; what a name's hash is, from machine to machine.
 create or replace function aiq.name_ctype() returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array_to_string(@trgm@.show_trgm(E'I \u0130 \u00c9 \u0363 \u088f'), ',')
+    select
+        array_to_string(@trgm@.show_trgm(E'I \u0130 \u00c9 \u0363 \u088f'), ',')
+        || ' ' || hashtextextended('meridian dawn' collate "C", 0)
 $$;
 alter function aiq.name_ctype() owner to aiq_engine;
 comment on function aiq.name_ctype() is
-    'The trigrams of a text by which servers differ: an index made under another answer does not serve';
+    'The trigrams of a text by which servers differ, and the mark of a name: an index made under another answer does not serve';
 revoke all on function aiq.name_ctype() from public;
 
 create or replace function aiq.note_new_names() returns trigger
@@ -143,17 +156,51 @@ create or replace trigger node_keys_changed_names after update on aiq.node_keys
 referencing old table as before_change new table as after_change
 for each statement execute function aiq.note_changed_names();
 
-create or replace function aiq.search_name_index(p_tokens text[], p_similarity real, p_cache_mb int)
-returns table (numbers text, holders text, served boolean)
+create or replace function aiq.tokens_of_names(p_names text[]) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select array_to_string(@trgm@.show_trgm(u.name), ',')
+        from unnest(p_names) with ordinality as u (name, number)
+        order by u.number
+    )
+$$;
+alter function aiq.tokens_of_names(text[]) owner to aiq_engine;
+comment on function aiq.tokens_of_names(text[]) is 'The trigrams of each name, separated by commas';
+revoke all on function aiq.tokens_of_names(text[]) from public;
+
+drop function if exists aiq.search_name_index(text[], real, int);
+drop function if exists aiq.name_index_serves(int);
+create or replace function aiq.search_name_index(p_names text[], p_similarity real)
+returns table (numbers text, holders text, marks text, similarities text, served boolean)
 language plpython3u stable security invoker rows 1
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
 as $plpython$@plpy:search_name_index@$plpython$;
-alter function aiq.search_name_index(text[], real, int) owner to aiq_engine;
-comment on function aiq.search_name_index(text[], real, int) is
-    'Candidate function: in blocks, the numbers from 1 of names, given by their trigrams, and the nodes that hold or held a name similar to each, both as the text of an array; served is false where the server''s Python cannot import numpy';
-revoke all on function aiq.search_name_index(text[], real, int) from public;
+alter function aiq.search_name_index(text[], real) owner to aiq_engine;
+comment on function aiq.search_name_index(text[], real) is
+    'What aiq.indexed_name_candidates calls';
+revoke all on function aiq.search_name_index(text[], real) from public;
+
+-- Python's code never runs as another role than its caller: this is who calls it.
+create or replace function aiq.indexed_name_candidates(p_names text[], p_similarity real)
+returns table (numbers text, holders text, marks text, similarities text, served boolean)
+language plpgsql stable security definer rows 1
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select s.numbers, s.holders, s.marks, s.similarities, s.served
+    from aiq.search_name_index(p_names, p_similarity) as s;
+end
+$$;
+alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;
+comment on function aiq.indexed_name_candidates(text[], real) is
+    'Candidate function: in blocks, the numbers from 1 of p_names with nodes that hold or held a name similar to each, its mark and its similarity, each the text of an array; what it returns must be read again under the caller''s predicate. Served is false where pg_trgm''s index is to be searched instead.';
+revoke all on function aiq.indexed_name_candidates(text[], real) from public;
+grant execute on function aiq.indexed_name_candidates(text[], real) to aiq_owner;
 
 create or replace function aiq.refresh_names_plpython(p_rebuild boolean)
 returns table (folded bigint, names bigint, segments int, rebuilt boolean, busy boolean, refusal text)
@@ -189,37 +236,3 @@ comment on function aiq.refresh_names(boolean) is
     'Folds the names written since the last refresh into the index of names; the first time, or with p_rebuild, builds it whole. Blocks nobody. busy: another refresh is running, and nothing was done.';
 revoke all on function aiq.refresh_names(boolean) from public;
 grant execute on function aiq.refresh_names(boolean) to aiq_worker;
-
--- Below some tens of thousands of names pg_trgm's index is as fast, and a backend that
--- does not import numpy is there sooner. Nor does the index serve while more has changed
--- than a backend should read for one search.
-create or replace function aiq.name_index_serves(p_names int default 1) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    found_entries bigint := (select sum(s.entries) from aiq.name_segments as s);
-    least bigint := 20000;
-begin
-    if found_entries is null then
-        return false;
-    end if;
-    if coalesce(current_setting('aiq.name_index_from', true), '') <> '' then
-        least := aiq.name_setting('aiq.name_index_from', 20000);
-    end if;
-    -- What one search has to read, others share.
-    if found_entries * least(greatest(p_names, 1), 10) < least then
-        return false;
-    end if;
-    if exists (select from aiq.name_segments as s where s.ctype <> (select aiq.name_ctype())) then
-        return false;
-    end if;
-    return (
-        select count(*) from (select from aiq.name_changes limit aiq.most_name_changes() + 1) as c
-    ) <= aiq.most_name_changes();
-end
-$$;
-alter function aiq.name_index_serves(int) owner to aiq_engine;
-comment on function aiq.name_index_serves(int) is
-    'Whether aiq.similar_keys searches the index of names for so many, rather than pg_trgm''s';
-revoke all on function aiq.name_index_serves(int) from public;

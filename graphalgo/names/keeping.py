@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphalgo.names.building import BLOCK_NAMES, MOST_ENTRIES, Names, Segment, build
-from graphalgo.names.search import Plan, Scratch, search
+from graphalgo.names.building import BLOCK_NAMES, MOST_ENTRIES, Names, build
+from graphalgo.names.search import Postings, Probes
 from graphalgo.names.tokens import flattened, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from graphalgo.names.building import Bits, Integers
 
 
 class KeptNames:
@@ -24,8 +22,7 @@ class KeptNames:
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        self._segments: list[tuple[Segment, Mapping[int, Integers | Bits]]] = []
-        self._scratch = Scratch()
+        self._segments: list[tuple[Probes, Mapping[int, Postings]]] = []
 
     def add(self, names: Mapping[str, Iterable[str]]) -> None:
         """Add names with their trigrams, each a name that was not added before.
@@ -42,8 +39,17 @@ class KeptNames:
                 place = len(self._names)
                 self._names += [name for name, _ in block]
                 holders = np.arange(place, place + len(block), dtype=np.int64)
-                collected.add(holders, *flattened(trigrams for _, trigrams in block))
-            self._segments.append(build(collected))
+                # Each name is its own holder.
+                collected.add(
+                    holders, np.zeros_like(holders), *flattened(trigrams for _, trigrams in block)
+                )
+            segment, lists = build(collected)
+            self._segments.append(
+                (
+                    Probes(segment),
+                    {trigram: Postings(found, segment.words) for trigram, found in lists.items()},
+                )
+            )
 
     def similar(self, trigrams: Sequence[str], threshold: float) -> list[str]:
         """Return the names similar to one that has some trigrams.
@@ -65,8 +71,6 @@ class KeptNames:
         numbers = [number_of(trigram) for trigram in trigrams]
         found: list[str] = []
         for segment, lists in self._segments:
-            plan = Plan(segment, len(numbers), threshold)
-            known = [lists[number] for number in numbers if number in lists]
-            entries = search(plan, known, scratch=self._scratch)
-            found += [self._names[place] for place in segment.holders[entries].tolist()]
+            for hits in segment.run([(0, numbers)], threshold, lists):
+                found += [self._names[place] for place in hits.holders.tolist()]
         return found

@@ -1,20 +1,14 @@
 """Which entries of a segment are similar to a probe: exact, and reading as little as it can.
 
 A name of m trigrams that shares c of the probe's n has the similarity
-c / (n + m - c), as a ``real``. For each m that gives the least c that will do, and
-for the probe the least of these, T. Then:
+c / (n + m - c), as a ``real``. For each m that gives the least c that will do, which an
+entry *needs*. A search counts twice (ScanCount: Li, Lu & Lu, "Efficient merging and
+filtering algorithms for approximate string searches", ICDE 2008):
 
-* Whoever shares T trigrams with the probe shares at least one of its n - T + 1
-  rarest: the prefix filter (Chaudhuri, Ganti & Kaushik, "A primitive operator for
-  similarity joins in data cleaning", ICDE 2006; Bayardo, Ma & Srikant, "Scaling up
-  all pairs similarity search", WWW 2007). With r lists left out, at least T - r of
-  the others.
-* Entries are counted over the lists that are read, one counter for each
-  (ScanCount), and the long lists that were left out are only asked about those
-  that may still reach their c (DivideSkip): Li, Lu & Lu, "Efficient merging and
-  filtering algorithms for approximate string searches", ICDE 2008.
-* Where all lists are long, so that too many pass, one list more is counted at a
-  time. At the worst all are, each as a bitmap of one bit an entry.
+* First words of 64 entries, of one m each: how many of the probe's trigrams any entry
+  of the word has. No entry of it can have more. Since names of the same frequent trigrams
+  stand together (see :mod:`graphalgo.names.building`), a few words in a hundred are left.
+* Then the entries of these words, of 64 at once a bit each.
 """
 
 from __future__ import annotations
@@ -23,25 +17,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphalgo.names.building import no_interrupts
+from graphalgo.names.building import SHIFT, WORD, no_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, TypeGuard
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeAlias
 
     from numpy.typing import NDArray
 
     from graphalgo.names.building import Bits, Integers, Segment
 
-# A list as short as that is counted rather than asked about the candidates.
-SHORT = 3_000
-# So many bitmaps more are counted while more than so many entries, or words of 64, may
-# still be similar.
-STRIDE = 4
-MANY = 3_000
-# To look how many may still be similar takes as long as to count two bitmaps, so it is
-# not done before no more lists are left than this share of what is needed.
-FIRST_ASKED = 0.4
+    # Entries, and how many trigrams each shares with the probe.
+    Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+# Of a list of more entries it is remembered in which words they are.
+SHORT = 500
+# So many words may be left whole when the bitmaps are counted, and so many in all; among
+# the entries of more, lists of numbers are counted rather than asked for.
+WHOLE = 50
+MANY = 4_000
+# Lists of which it is counted in one step in how many of them a word is.
+ROWS = 128
+# Words of which the bits of all bitmaps are counted in one step, in the processor's cache.
+CHUNK = 256
 
 
 def needed(size: int, sizes: Integers, threshold: float) -> NDArray[np.int64]:
@@ -89,378 +87,370 @@ class Plan:
 
     Attributes
     ----------
-    low, high : int
-        The range of entries that are neither too short nor too long.
+    size : int
+        How many trigrams the probe has.
+    words : int
+        How many words of entries there are.
     least : int
-        The fewest shared trigrams that any of them needs.
+        The fewest shared trigrams that any entry needs; 0 where none can be similar.
+    needs : numpy.ndarray
+        How many trigrams the entries of each word must share with the probe; the
+        greatest number that there is, where no number is enough.
     """
 
-    __slots__ = ("_planes", "_reach", "_starts", "high", "least", "low", "size")
+    __slots__ = ("_sizes", "least", "needs", "size", "words")
 
     def __init__(self, segment: Segment, size: int, threshold: float) -> None:
         self.size = size
+        self.words = segment.words
         common = needed(size, segment.sizes, threshold)
-        possible = np.flatnonzero((common <= segment.sizes) & (common <= size))
-        self.low = self.high = self.least = 0
-        self._planes: list[Bits] | None = None
-        self._reach = np.empty(0, np.int64)
-        self._starts = np.zeros(1, np.int32)
-        if not len(possible):
-            return
-        first, last = int(possible[0]), int(possible[-1])
-        self._starts = segment.starts[first : last + 2]
-        self.low, self.high = int(self._starts[0]), int(self._starts[-1])
-        self.least = int(common[possible].min())
-        reach = common[first : last + 1].copy()
-        reach[segment.sizes[first : last + 1] < reach] = size + 1
-        self._reach = np.minimum(reach, size + 1)
+        possible = (common <= segment.sizes) & (common <= size)
+        self.least = int(common[possible].min()) if possible.any() else 0
+        kind: type[Any] = np.uint8 if size < 255 else np.uint16
+        common[~possible] = np.iinfo(kind).max
+        words = np.diff(segment.starts) // WORD
+        self.needs = np.repeat(common.astype(kind), words)
+        self._sizes = np.repeat(segment.sizes, words)
 
-    def needs(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what each of some entries in the range needs."""
-        return self._reach[np.searchsorted(self._starts, entries, "right") - 1]
-
-    def classes(self) -> Iterator[tuple[int, int, int]]:
-        """Yield what the entries of each size need, the first of them, and the one after them."""
-        starts = self._starts.tolist()
-        return zip(self._reach.tolist(), starts[:-1], starts[1:], strict=True)
-
-    @property
-    def levels(self) -> int:
-        """How many bits hold what any entry needs."""
-        return (self.size + 1).bit_length()
-
-    @property
-    def planes(self) -> list[Bits]:
-        """What each entry lacks to 2 ** levels when it needs what it needs, bit by bit.
-
-        Added to what has been counted, it reaches that number where the need is met:
-        so entries of different needs are compared with one number. The words are those
-        of the bitmaps from the one with the first entry in range to that with the last.
-        """
-        if self._planes is None:
-            first = self.low >> 6 << 6
-            words = -(-self.high // 64) - (first >> 6)
-            self._planes = [np.zeros(words, np.uint64) for _ in range(self.levels)]
-            whole = 1 << self.levels
-            for need, start, end in self.classes():
-                for level, plane in enumerate(self._planes):
-                    if (whole - need) >> level & 1:
-                        _set_bits(plane.view(np.uint8), start - first, end - first)
-        return self._planes
+    def similarities(
+        self, entries: NDArray[np.int64], common: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Return how similar some entries are that share so many trigrams each."""
+        total = self._sizes[entries >> SHIFT] + (self.size - common)
+        similarities: NDArray[np.float32] = np.divide(
+            common.astype(np.float32), total.astype(np.float32)
+        )
+        return similarities
 
 
-class Scratch:
-    """Memory that one search after another uses: to be given it anew takes longer than to fill it.
+class Postings:
+    """The entries that have a trigram, as numbers or as a bitmap, and their words.
 
-    Not for two threads at once.
+    Parameters
+    ----------
+    entries : numpy.ndarray
+        Sorted entries as int32, or a bitmap as uint64.
+    words : int
+        How many words of entries the segment has.
+
+    Attributes
+    ----------
+    entries : numpy.ndarray
+        The same.
+    sparse : bool
+        Whether they are numbers.
     """
 
-    def __init__(self) -> None:
-        self._counts = np.empty(0, np.uint8)
-        self._bits = np.empty(0, np.uint8)
+    __slots__ = ("_count", "_words", "entries", "sparse")
 
-    def counts(self, length: int, kind: type[Any]) -> NDArray[Any]:
-        """Return counters, all zero."""
-        if len(self._counts) < 2 * length:
-            self._counts = np.empty(2 * length, np.uint8)
-        counts: NDArray[Any] = self._counts.view(kind)[:length]
-        counts.fill(0)
-        return counts
+    def __init__(self, entries: Integers | Bits, words: int) -> None:
+        self.entries: NDArray[Any] = entries
+        self.sparse = entries.dtype == np.int32
+        self._count = words
+        self._words: NDArray[np.uint8] | None = None
 
-    def bits(self, length: int) -> NDArray[np.uint8]:
-        """Return as many octets, of any values."""
-        if len(self._bits) < length:
-            self._bits = np.empty(length, np.uint8)
-        return self._bits[:length]
+    def words(self) -> NDArray[np.uint8]:
+        """Return, as a bitmap of octets, which words have an entry of the list."""
+        if self._words is not None:
+            return self._words
+        if not self.sparse:
+            words = np.packbits(self.entries != 0)
+        else:
+            there = np.zeros(self._count, np.bool_)
+            there[self.entries >> SHIFT] = True
+            words = np.packbits(there)
+            if len(self.entries) <= SHORT:
+                return words
+        self._words = words
+        return words
 
-
-def _set_bits(octets: NDArray[np.uint8], start: int, end: int) -> None:
-    """Set the bits from `start` up to `end`, the first the highest of the first byte."""
-    first, last = start >> 3, end >> 3
-    head, tail = 0xFF >> (start & 7), 0xFF00 >> (end & 7) & 0xFF
-    if first == last:
-        octets[first] |= head & tail
-        return
-    octets[first] |= head
-    octets[first + 1 : last] = 0xFF
-    if tail:
-        octets[last] |= tail
+    @property
+    def nbytes(self) -> int:
+        """How many bytes are kept, or will be once the words have been asked for."""
+        short = self.sparse and len(self.entries) <= SHORT
+        return self.entries.nbytes + (0 if short else self._count // 8)
 
 
-class Counters:
-    """A counter for each entry in range, bit by bit: as many words a bit as a bitmap has.
-
-    Adding a bitmap of a million entries takes some thirty microseconds: three bitmaps of
-    one weight become one of this weight and one of twice that, as in a carry-save adder
-    (Harley's and Seal's way of counting bits).
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._first = plan.low >> 6
-        self._last = -(-plan.high // 64)
-        self._goal = 1 << plan.levels
-        # Bitmaps by weight; what entries lack is there from the beginning.
-        self._weights: list[list[Bits]] = [[plane] for plane in plan.planes]
-
-    def add(self, found: Bits) -> None:
-        """Count a list."""
-        self._add(0, found[self._first : self._last])
-
-    def add_counts(self, counts: NDArray[Any], scratch: Scratch) -> None:
-        """Count what has been counted already, entry by entry of the words' range."""
-        most = int(counts.max())
-        bits = scratch.bits(len(counts))
-        for level in range(most.bit_length()):
-            if counts.dtype == np.uint8:
-                np.bitwise_and(counts, np.uint8(1 << level), out=bits)
-            else:
-                np.not_equal(counts & (1 << level), 0, out=bits.view(np.bool_))
-            self._add(level, np.packbits(bits).view(np.uint64))
-
-    def _add(self, level: int, bits: Bits) -> None:
-        while level >= len(self._weights):
-            self._weights.append([])
-        weight = self._weights[level]
-        weight.append(bits)
-        if len(weight) == 3:
-            one, two, three = weight
-            half = one ^ two
-            carry = one & two
-            carry |= half & three
-            half ^= three
-            self._weights[level] = [half]
-            self._add(level + 1, carry)
-
-    def reaching(self, left: int) -> Bits:
-        """Tell, as a bitmap, which entries still reach what they need with `left` lists more."""
-        level = 0
-        while level < len(self._weights):
-            if len(self._weights[level]) == 2:
-                one, two = self._weights[level]
-                self._weights[level] = [one ^ two]
-                self._add(level + 1, one & two)
-            level += 1
-        least = self._goal - left
-        enough: Bits | None = None
-        for level, weight in enumerate(self._weights):
-            # From the lowest bit up: equal so far counts as enough.
-            if not weight:
-                if least >> level & 1:
-                    enough = np.zeros(self._last - self._first, np.uint64)
-            elif least >> level & 1:
-                enough = weight[0] if enough is None else enough & weight[0]
-            elif enough is not None:
-                enough = enough | weight[0]
-        assert enough is not None
-        return enough
-
-    def counted(self, entries: NDArray[np.int64], needs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how often entries have been counted; to be called after `reaching`."""
-        places = entries - (self._first << 6)
-        total = needs - self._goal
-        for level, weight in enumerate(self._weights):
-            if weight:
-                total += _bits_at(weight[0], places).astype(np.int64) << level
-        return total
-
-
-def search(
-    plan: Plan,
-    lists: Sequence[Integers | Bits],
-    check_interrupts: Callable[[], None] = no_interrupts,
-    scratch: Scratch | None = None,
-) -> NDArray[np.int64]:
+def search(plan: Plan, lists: Sequence[Postings]) -> Found:
     """Find the entries of a segment that are similar to a probe.
 
     Parameters
     ----------
     plan : Plan
         Of the segment and the probe.
-    lists : sequence of numpy.ndarray
-        The lists of those of the probe's trigrams that the segment has.
-    check_interrupts : callable
-        Called between steps of a few milliseconds.
-    scratch : Scratch, optional
-        What an earlier search has used.
+    lists : sequence of Postings
+        Those of the probe's trigrams that the segment has.
 
     Returns
     -------
-    numpy.ndarray
-        The entries, ascending: all whose similarity is at least the plan's
-        threshold, and no other.
+    tuple
+        The entries, ascending: all whose similarity is at least the plan's threshold, and
+        no other; and how many trigrams each shares with the probe.
 
     Notes
     -----
-    Costs at most the number of the probe's trigrams times the number of entries in
-    range, at some 0.03 ns each.
+    Some microseconds for each of the probe's trigrams and, for each, at most 0.1 ns an
+    entry; a tenth of that or less where names are of few words.
     """
     # Trigrams that no entry has are read at no cost.
-    left = len(lists)
-    if left < plan.least or plan.low == plan.high:
-        return np.empty(0, np.int64)
-    scratch = scratch or Scratch()
-    bounds = np.array([plan.low, plan.high], np.int32)
-    short = sorted((_cut(one, bounds) for one in lists if _are_numbers(one)), key=len)
-    long = [one for one in lists if _are_bits(one)]
-    first = plan.low >> 6 << 6
-    kind: type[Any] = np.uint8 if plan.size < 255 else np.uint16
-    counts = scratch.counts((-(-plan.high // 64) << 6) - first, kind)
-    done = 0
-    for found in short:
-        if left < plan.least and len(found) > SHORT:
-            break
-        counts[found - np.int32(first)] += 1
-        done += 1
-        left -= 1
-        if done % 8 == 0:
-            check_interrupts()
-    if left < plan.least:
-        entries = _passing(plan, counts, first, left)
-        if entries is not None:
-            found_yet = counts[entries - first].astype(np.int64)
-            return _confirm(entries, found_yet, plan.needs(entries), [*short[done:], *long])
-    for found in short[done:]:
-        counts[found - np.int32(first)] += 1
-    counters = Counters(plan)
-    if short:
-        counters.add_counts(counts, scratch)
-    return _search_long(plan, counters, long, check_interrupts)
+    if not plan.least or len(lists) < plan.least:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    words = _words(plan, lists)
+    if not len(words):
+        return words, words
+    counts = _bitmaps_counted(plan, words, [one.entries for one in lists if not one.sparse])
+    numbers = [
+        _Numbers(one.entries, np.unpackbits(one.words())[words]) for one in lists if one.sparse
+    ]
+    # Lists of numbers are asked about what has enough of the others, if all of them have
+    # it that are in its word; where that leaves too many, they are counted first.
+    needs = plan.needs[words].astype(np.int64)
+    least = needs - sum((one.there for one in numbers), np.zeros(len(words), np.int64))
+    if np.count_nonzero(least <= 0) > WHOLE or len(words) > MANY:
+        _count_numbers(counts, words, numbers)
+        least, numbers = needs, []
+    np.maximum(least, 0, out=least)
+    enough = counts.reshape(-1, WORD) >= least.astype(counts.dtype)[:, None]
+    places = enough.reshape(-1).nonzero()[0]
+    common = counts[places].astype(np.int64)
+    if numbers:
+        places, common = _confirmed(plan, words, places, common, numbers)
+    return _entries(words, places), common
 
 
-def _passing(plan: Plan, counts: NDArray[Any], first: int, left: int) -> NDArray[np.int64] | None:
-    """Return which entries may still be similar; None where they are too many to ask about."""
-    parts = []
-    total = 0
-    for need, start, end in plan.classes():
-        if need > plan.size:
+def _words(plan: Plan, lists: Sequence[Postings]) -> NDArray[np.int64]:
+    """Return the words in which an entry may be similar."""
+    most = np.zeros(plan.words, plan.needs.dtype)
+    for start in range(0, len(lists), ROWS):
+        part = lists[start : start + ROWS]
+        # A row for each list, an octet for each word.
+        there = np.unpackbits(np.concatenate([one.words() for one in part]))
+        most += np.add.reduce(there.reshape(len(part), -1), axis=0, dtype=most.dtype)[: len(most)]
+    words: NDArray[np.int64] = (most >= plan.needs).nonzero()[0]
+    return words
+
+
+class _Numbers:
+    """A list of numbers that is asked about some words, and in which of them it is."""
+
+    __slots__ = ("found", "there")
+
+    def __init__(self, found: Integers, there: NDArray[np.uint8]) -> None:
+        self.found = found
+        self.there = there
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+def _entries(words: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which entries are in some places of the words."""
+    entries: NDArray[np.int64] = (words[places >> SHIFT] << SHIFT) + (places & WORD - 1)
+    return entries
+
+
+def _bitmaps_counted(plan: Plan, words: NDArray[np.int64], bitmaps: Sequence[Bits]) -> NDArray[Any]:
+    """Return how many of some bitmaps each entry of the words is in."""
+    counts = np.empty(len(words) * WORD, plan.needs.dtype)
+    for start in range(0, len(words), CHUNK):
+        part = words[start : start + CHUNK]
+        bits = np.empty((len(bitmaps), len(part)), np.uint64)
+        for row, found in zip(bits, bitmaps, strict=True):
+            # To say what becomes of words that are not there, of which there are none,
+            # saves numpy to look for them.
+            found.take(part, out=row, mode="clip")
+        np.add.reduce(
+            np.unpackbits(bits.view(np.uint8), axis=1),
+            axis=0,
+            dtype=counts.dtype,
+            out=counts[start * WORD : (start + CHUNK) * WORD],
+        )
+    return counts
+
+
+def _count_numbers(
+    counts: NDArray[Any], words: NDArray[np.int64], numbers: Sequence[_Numbers]
+) -> None:
+    """Count lists of numbers too, entry by entry of the words."""
+    for one in numbers:
+        rows = one.there.nonzero()[0]
+        if not len(rows):
             continue
-        places = np.flatnonzero(counts[start - first : end - first] >= need - left)
-        total += len(places)
-        if total > MANY:
-            return None
-        if len(places):
-            parts.append(places + start)
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        firsts = (words[rows] << SHIFT).astype(np.int32)
+        ends = one.found.searchsorted(firsts + np.int32(WORD))
+        lengths = ends - one.found.searchsorted(firsts)
+        total = lengths.cumsum()
+        which = np.repeat(ends - total, lengths) + np.arange(total[-1])
+        counts[(np.repeat(rows, lengths) << SHIFT) + (one.found[which] & WORD - 1)] += 1
 
 
-def _search_long(
+def _confirmed(
     plan: Plan,
-    counters: Counters,
-    long: list[Bits],
-    check_interrupts: Callable[[], None],
-) -> NDArray[np.int64]:
-    """Go on with a search among bitmaps, until few entries are left to be asked about."""
-    left = len(long)
-    done = 0
-    while True:
-        if left <= plan.least * FIRST_ASKED:
-            words = counters.reaching(left)
-            if not left or np.count_nonzero(words) <= MANY:
-                break
-        for found in long[done : done + STRIDE]:
-            counters.add(found)
-            done += 1
-            left -= 1
-        if done % 16 < STRIDE:
-            check_interrupts()
-    places = np.flatnonzero(words != 0)
-    bits = np.flatnonzero(np.unpackbits(words[places].view(np.uint8)))
-    entries = ((places + (plan.low >> 6)) << 6)[bits >> 6] + (bits & 63)
-    entries = entries[(entries >= plan.low) & (entries < plan.high)]
-    needs = plan.needs(entries)
-    return _confirm(entries, counters.counted(entries, needs), needs, long[done:])
-
-
-def _confirm(
-    entries: NDArray[np.int64],
-    found: NDArray[np.int64],
-    needs: NDArray[np.int64],
-    lists: Sequence[Integers | Bits],
-) -> NDArray[np.int64]:
-    """Ask the lists that were not counted about each candidate, until it cannot be similar."""
-    left = len(lists)
-    for one in lists:
+    words: NDArray[np.int64],
+    places: NDArray[np.int64],
+    common: NDArray[np.int64],
+    numbers: Sequence[_Numbers],
+) -> Found:
+    """Ask lists of numbers about candidates, the shortest first, while these may be similar."""
+    left = len(numbers)
+    within = places >> SHIFT
+    entries = _entries(words, places).astype(np.int32)
+    lacking = plan.needs[words[within]] - common
+    for one in sorted(numbers, key=len):
         left -= 1
-        found = found + _among(one, entries)
-        kept = np.flatnonzero(found >= needs - left)
-        if len(kept) < len(found):
-            entries, found, needs = entries[kept], found[kept], needs[kept]
-        if not len(entries):
-            break
-    return entries[found >= needs]
+        asked = one.there[within].nonzero()[0]
+        if len(asked):
+            sought = entries[asked]
+            at = one.found.searchsorted(sought)
+            at[at == len(one)] = 0
+            hits = one.found[at] == sought
+            lacking[asked] -= hits
+            common[asked] += hits
+        kept = (lacking <= left).nonzero()[0]
+        if 2 * len(kept) < len(places) or not left:
+            places, within, entries = places[kept], within[kept], entries[kept]
+            lacking, common = lacking[kept], common[kept]
+    return places, common
 
 
-def _are_numbers(found: Integers | Bits) -> TypeGuard[Integers]:
-    return found.dtype == np.int32
+class Hits:
+    """Names that are similar to probes, side by side.
 
+    Attributes
+    ----------
+    numbers : numpy.ndarray
+        The number of the probe, of each hit.
+    holders, marks : numpy.ndarray
+        Whose name it is, and which of theirs.
+    similarities : numpy.ndarray
+        How similar it is to the probe, as pg_trgm computes it in a ``real``.
+    """
 
-def _are_bits(found: Integers | Bits) -> TypeGuard[Bits]:
-    return found.dtype == np.uint64
+    __slots__ = ("holders", "marks", "numbers", "similarities")
 
+    def __init__(
+        self,
+        numbers: NDArray[np.int64],
+        holders: NDArray[np.int64],
+        marks: NDArray[np.int64],
+        similarities: NDArray[np.float32],
+    ) -> None:
+        self.numbers = numbers
+        self.holders = holders
+        self.marks = marks
+        self.similarities = similarities
 
-def _cut(found: Integers, bounds: Integers) -> Integers:
-    start, end = np.searchsorted(found, bounds)
-    return found[start:end]
+    def __len__(self) -> int:
+        return len(self.numbers)
 
+    def __getitem__(self, which: slice | NDArray[np.int64]) -> Hits:
+        return Hits(
+            self.numbers[which], self.holders[which], self.marks[which], self.similarities[which]
+        )
 
-def _bits_at(words: Bits, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-    found: NDArray[np.uint8] = words.view(np.uint8)[places >> 3]
-    return (found >> (7 - (places & 7)).astype(np.uint8)) & np.uint8(1)
+    def similarities_as_text(self) -> list[str]:
+        """Return each similarity as short as a ``real`` can be written."""
+        # They are few, and to write one takes a microsecond.
+        few, which = np.unique(self.similarities, return_inverse=True)
+        texts = [str(one) for one in few]
+        return [texts[place] for place in which.tolist()]
 
-
-def _among(found: Integers | Bits, entries: NDArray[np.int64]) -> NDArray[Any]:
-    """Whether each entry is in a list, as 0 or 1."""
-    if _are_bits(found):
-        return _bits_at(found, entries)
-    if not len(found):
-        return np.zeros(len(entries), np.uint8)
-    places = np.searchsorted(found, entries.astype(np.int32))
-    places[places == len(found)] = len(found) - 1
-    there: NDArray[np.uint8] = (found[places] == entries).astype(np.uint8)
-    return there
+    @staticmethod
+    def together(parts: Sequence[Hits]) -> Hits:
+        """Put hits together, each name of a probe once."""
+        numbers = np.concatenate([np.empty(0, np.int64), *(part.numbers for part in parts)])
+        holders = np.concatenate([np.empty(0, np.int64), *(part.holders for part in parts)])
+        marks = np.concatenate([np.empty(0, np.int64), *(part.marks for part in parts)])
+        similarities = np.concatenate(
+            [np.empty(0, np.float32), *(part.similarities for part in parts)]
+        )
+        hits = Hits(numbers, holders, marks, similarities)
+        # Names of which no two have the same number here are all different.
+        mixed = (numbers * 0x9E3779B1 + holders) * 0x85EBCA6B + marks
+        if len(np.unique(mixed)) == len(hits):
+            return hits
+        hits = hits[np.lexsort((marks, holders, numbers))]
+        others = np.ones(len(hits), np.bool_)
+        others[1:] = (
+            (hits.marks[1:] != hits.marks[:-1])
+            | (hits.holders[1:] != hits.holders[:-1])
+            | (hits.numbers[1:] != hits.numbers[:-1])
+        )
+        return hits[np.flatnonzero(others)]
 
 
 class Probes:
-    """Many probes of one segment, those of one size after another so that they share plans."""
+    """A segment to be searched, with the plans that were made last for it.
 
-    def __init__(self, segment: Segment, threshold: float, scratch: Scratch | None = None) -> None:
-        self._segment = segment
-        self._threshold = threshold
-        self._scratch = scratch or Scratch()
+    For whoever searches it again: a plan takes longer to make than some searches. Not for
+    two threads at once.
+
+    Parameters
+    ----------
+    segment : Segment
+        Where to search.
+    """
+
+    MOST_PLANS = 32
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._plans: dict[tuple[int, float], Plan] = {}
 
     def run(
         self,
         probes: Sequence[tuple[int, Sequence[int]]],
-        lists: Mapping[int, Integers | Bits],
+        threshold: float,
+        lists: Mapping[int, Postings],
         check_interrupts: Callable[[], None] = no_interrupts,
-    ) -> list[tuple[int, NDArray[np.int64]]]:
-        """Find the holders of the names similar to each probe.
+    ) -> list[Hits]:
+        """Find the names similar to each probe: all whose similarity is at least a threshold.
 
         Parameters
         ----------
         probes : sequence of tuple
-            A number and the trigrams of each probe.
+            A number and the trigrams of each probe, each once.
+        threshold : float
+            The least similarity, the value of a ``real`` in (0, 1].
         lists : mapping
             The list of each trigram of theirs that the segment has.
         check_interrupts : callable
-            As for :func:`search`.
+            Called between steps of a few milliseconds.
 
         Returns
         -------
-        list of tuple
-            The number of each probe that has any, and the holders, some of them
-            perhaps twice.
+        list of Hits
+            Those of each probe that has any, some of them perhaps twice.
         """
-        found = []
-        plan: Plan | None = None
-        for number, trigrams in sorted(probes, key=lambda probe: len(probe[1])):
+        hits = []
+        # Those of one size after another share a plan.
+        for number, trigrams in sorted(probes, key=_size):
             if not trigrams:
                 continue
-            if plan is None or plan.size != len(trigrams):
-                plan = Plan(self._segment, len(trigrams), self._threshold)
+            plan = self._plan(len(trigrams), threshold)
             known = [lists[trigram] for trigram in trigrams if trigram in lists]
-            entries = search(plan, known, check_interrupts, self._scratch)
+            entries, common = search(plan, known)
             check_interrupts()
             if len(entries):
-                found.append((number, self._segment.holders[entries]))
-        return found
+                hits.append(
+                    Hits(
+                        np.full(len(entries), number, np.int64),
+                        self.segment.holders[entries].astype(np.int64),
+                        self.segment.marks[entries],
+                        plan.similarities(entries, common),
+                    )
+                )
+        return hits
+
+    def _plan(self, size: int, threshold: float) -> Plan:
+        plan = self._plans.pop((size, threshold), None)
+        if plan is None:
+            while len(self._plans) >= self.MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            plan = Plan(self.segment, size, threshold)
+        self._plans[size, threshold] = plan
+        return plan
+
+
+def _size(probe: tuple[int, Sequence[int]]) -> int:
+    return len(probe[1])

@@ -28,30 +28,45 @@ from graphalgo.names.building import (
     build,
     take_apart,
 )
-from graphalgo.names.search import Probes, Scratch
+from graphalgo.names.search import Hits, Postings, Probes
 from graphalgo.names.tokens import flattened, numbers_of_ascii, numbers_of_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from numpy.typing import NDArray
 
     from graphalgo.names.building import Bits, Integers
 
+    # A name written since the last refresh: its holder, mark and trigrams.
+    Change: TypeAlias = tuple[int, int, list[int]]
+
 SEGMENTS = "select id, token::text as token, entries from aiq.name_segments order by id"
-SEGMENT = "select holders, sizes, starts from aiq.name_segments where id = $1"
+SEGMENT = "select holders, marks, sizes, starts from aiq.name_segments where id = $1"
 LISTS = """
 select trigram, bitmap, entries from aiq.name_lists
 where segment_id = $1 and trigram = any ($2)
 """
 ALL_LISTS = "select trigram, bitmap, entries from aiq.name_lists where segment_id = $1"
 CHANGE_IDS = """
-select string_agg(int8send(id), ''::bytea order by id) as ids from aiq.name_changes
+select
+    string_agg(int8send(c.id), ''::bytea order by c.id) as ids,
+    count(*) > aiq.most_name_changes() as many
+from (select id from aiq.name_changes limit aiq.most_name_changes() + 1) as c
 """
-CHANGES = "select id, node_id, tokens from aiq.name_change_tokens"
+CTYPE = "select aiq.name_ctype() as ctype"
+TOKENS = """
+select
+    aiq.tokens_of_names($1) as tokens,
+    case
+        when coalesce(current_setting('aiq.name_cache_mb', true), '') = '' then 64
+        else aiq.name_setting('aiq.name_cache_mb', 64)
+    end as cache_mb
+"""
+CHANGES = "select id, node_id, mark, tokens from aiq.name_change_tokens"
 SOME_CHANGES = CHANGES + " where id = any ($1)"
-NAMES = "select node_id, size, tokens from aiq.name_tokens where size > 0"
+NAMES = "select node_id, mark, size, tokens from aiq.name_tokens where size > 0"
 
 # Only one refresh runs at a time; this is the number of its advisory lock.
 LOCK = "select pg_try_advisory_xact_lock(7361747, 1) as held"
@@ -64,7 +79,7 @@ cross join (select aiq.name_ctype() as ctype) as c
 # looked for by its own key: the server is kept from reading all names instead.
 FOLDED = """
 select
-    c.id, c.node_id, c.key, c.tokens,
+    c.id, c.node_id, c.mark, c.key, c.tokens,
     exists (
         select from aiq.node_keys as h
         where
@@ -79,8 +94,8 @@ FORGET_ALL_CHANGES = "delete from aiq.name_changes"
 FORGET_LISTS = "delete from aiq.name_lists where segment_id = any ($1)"
 FORGET_SEGMENTS = "delete from aiq.name_segments where id = any ($1)"
 WRITE_SEGMENT = """
-insert into aiq.name_segments (entries, ctype, holders, sizes, starts)
-select $1, aiq.name_ctype(), $2, $3, $4
+insert into aiq.name_segments (entries, ctype, holders, marks, sizes, starts)
+select $1, aiq.name_ctype(), $2, $3, $4, $5
 returning id
 """
 WRITE_LISTS = """
@@ -146,78 +161,91 @@ class NameIndex:
 
     # Searching.
 
-    def holders(
-        self, tokens: Sequence[str], threshold: float, cache_mb: int
-    ) -> list[tuple[int, NDArray[np.int64]]]:
-        """Find who holds or held a name similar to each of some names.
+    def hits(
+        self, segments: Sequence[Mapping[str, Any]], names: Sequence[str], threshold: float
+    ) -> Hits | None:
+        """Find the names, of now or of before, that are similar to each of some names.
 
         Parameters
         ----------
-        tokens : sequence of str
-            The trigrams of each name, as the server shows them, separated by commas.
+        segments : sequence
+            The segments, as :func:`graphalgo.names.serving.segments_that_serve` gives them.
+        names : sequence of str
+            The names that are looked for.
         threshold : float
             The least similarity, the value of a ``real`` in (0, 1].
-        cache_mb : int
-            How many megabytes of lists the backend may keep.
 
         Returns
         -------
-        list of tuple
-            The number of a name, from 1, and its holders, ascending, each once. Names
-            without any are left out.
+        Hits or None
+            By the numbers of the given names, from 1. None where a segment was made under
+            other words, or more has changed since than one search should read.
         """
+        cache = self._cache
+        if cache.ctype is None:
+            # It stays as it is for the life of a backend.
+            cache.ctype = self._query(CTYPE)[0]["ctype"]
+        if any(row["ctype"] != cache.ctype for row in segments):
+            return None
+        seen = self._query(CHANGE_IDS)[0]
+        if seen["many"]:
+            return None
+        asked = self._query(TOKENS, ("text[]",), list(names))[0]
         probes = [
-            (number, numbers_of_tokens(text)) for number, text in enumerate(tokens, 1) if text
+            (number, numbers_of_tokens(text))
+            for number, text in enumerate(asked["tokens"], 1)
+            if text
         ]
-        found: dict[int, list[NDArray[np.int64]]] = {}
+        found: list[Hits] = []
         try:
-            for segment, lists in self._parts(probes):
-                run = Probes(segment, threshold, self._cache.scratch)
-                for number, holders in run.run(probes, lists, self.check_interrupts):
-                    found.setdefault(number, []).append(holders)
+            for segment, lists in self._parts(segments, probes):
+                found += segment.run(probes, threshold, lists, self.check_interrupts)
+            changes = self._changes(seen["ids"])
+            if changes is not None:
+                segment, lists = changes
+                found += segment.run(probes, threshold, lists, self.check_interrupts)
         finally:
-            self._cache.trim(cache_mb << 20)
-        return [(number, np.unique(np.concatenate(parts))) for number, parts in found.items()]
+            cache.trim(asked["cache_mb"] << 20)
+        return Hits.together(found)
 
     def _parts(
-        self, probes: Sequence[tuple[int, Sequence[int]]]
-    ) -> Iterator[tuple[Segment, Mapping[int, Integers | Bits]]]:
-        """Yield each segment with the lists that the probes need, and what was changed since."""
+        self, segments: Sequence[Mapping[str, Any]], probes: Sequence[tuple[int, Sequence[int]]]
+    ) -> Iterator[tuple[Probes, Mapping[int, Postings]]]:
+        """Yield each segment with the lists that the probes need."""
         trigrams = {trigram for _, probe in probes for trigram in probe}
-        tokens = []
-        for row in self._query(SEGMENTS):
-            tokens.append(row["token"])
+        for row in segments:
             segment = self._segment(row["id"], row["token"])
-            yield segment, self._lists(row["id"], row["token"], trigrams)
-        self._cache.keep_segments(tokens)
-        changes = self._changes()
-        if changes is not None:
-            yield changes
+            yield segment, self._lists(row["id"], row["token"], segment.segment.words, trigrams)
+        self._cache.keep_segments([row["token"] for row in segments])
 
-    def _segment(self, number: int, token: str) -> Segment:
+    def _segment(self, number: int, token: str) -> Probes:
         segment = self._cache.segments.get(token)
         if segment is None:
             row = self._query(SEGMENT, ("bigint",), number)[0]
-            segment = self._cache.segments[token] = Segment(
-                np.frombuffer(row["holders"], "<i8"),
-                np.frombuffer(row["sizes"], "<i4"),
-                np.frombuffer(row["starts"], "<i4"),
+            segment = self._cache.segments[token] = Probes(
+                Segment(
+                    _small(np.frombuffer(row["holders"], "<i8")),
+                    np.frombuffer(row["marks"], "<i8"),
+                    np.frombuffer(row["sizes"], "<i4"),
+                    np.frombuffer(row["starts"], "<i4"),
+                )
             )
         return segment
 
-    def _lists(self, number: int, token: str, trigrams: set[int]) -> dict[int, Integers | Bits]:
+    def _lists(
+        self, number: int, token: str, words: int, trigrams: set[int]
+    ) -> dict[int, Postings]:
         lists, missing = self._cache.known(token, trigrams)
         if missing:
             rows = self._query(LISTS, ("bigint", "int[]"), number, missing)
-            read = {row["trigram"]: _array_of(row) for row in rows}
+            read = {row["trigram"]: Postings(_array_of(row), words) for row in rows}
             for trigram in missing:
                 self._cache.remember(token, trigram, read.get(trigram))
             lists.update(read)
         return lists
 
-    def _changes(self) -> tuple[Segment, Mapping[int, Integers | Bits]] | None:
-        """Return the names written since the last refresh that this snapshot sees."""
-        seen = self._query(CHANGE_IDS)[0]["ids"]
+    def _changes(self, seen: bytes | None) -> tuple[Probes, Mapping[int, Postings]] | None:
+        """Return the names written since the last refresh that this snapshot sees, by their ids."""
         cache = self._cache
         if seen is None:
             cache.changes_seen, cache.changes, cache.changed = None, None, {}
@@ -238,7 +266,11 @@ class NameIndex:
         for start in range(0, len(changed), BLOCK_NAMES // 4):
             _add(names, changed[start : start + BLOCK_NAMES // 4])
             self.check_interrupts()
-        cache.changes = build(names, self.check_interrupts) if names.count else None
+        cache.changes = None
+        if names.count:
+            segment, lists = build(names, self.check_interrupts)
+            postings = {trigram: Postings(one, segment.words) for trigram, one in lists.items()}
+            cache.changes = Probes(segment), postings
         cache.changed = known
         cache.changes_seen = seen
         return cache.changes
@@ -325,7 +357,7 @@ class NameIndex:
             entries = row["entries"]
             if entries > MERGE_RATIO * names.count or names.count + entries > MOST_MERGED:
                 break
-            segment = self._segment(row["id"], row["token"])
+            segment = self._segment(row["id"], row["token"]).segment
             lists: dict[int, Integers | Bits] = {}
             for rows in self._stream_lists(row["id"]):
                 lists.update((each["trigram"], _array_of(each)) for each in rows)
@@ -347,9 +379,10 @@ class NameIndex:
         segment, lists = build(names, self.check_interrupts)
         number = self._query(
             WRITE_SEGMENT,
-            ("int", "bytea", "bytea", "bytea"),
-            segment.entries,
+            ("int", "bytea", "bytea", "bytea", "bytea"),
+            names.count,
             segment.holders.astype("<i8").tobytes(),
+            segment.marks.astype("<i8").tobytes(),
             segment.sizes.astype("<i4").tobytes(),
             segment.starts.astype("<i4").tobytes(),
         )[0]["id"]
@@ -381,34 +414,36 @@ class Cache:
 
     Attributes
     ----------
+    ctype : str or None
+        What the server takes for words, once it was asked.
     segments : dict
         Segments by token.
     size : int
-        Bytes of lists and segments that are kept.
+        Bytes of lists that are kept.
     changes : tuple or None
         The names written since the last refresh, as a segment and its lists.
     changes_seen : bytes or None
         The numbers of their rows: under a snapshot that sees the same, they are the same.
     changed : dict
-        The holder and trigrams of each of these rows.
+        The holder, mark and trigrams of each of these rows.
     """
 
     # What an entry of the cache costs beside the list itself.
     OVERHEAD = 250
 
     def __init__(self) -> None:
-        self.segments: dict[str, Segment] = {}
+        self.ctype: str | None = None
+        self.segments: dict[str, Probes] = {}
         self.size = 0
-        self.scratch = Scratch()
-        self.changes: tuple[Segment, Mapping[int, Integers | Bits]] | None = None
+        self.changes: tuple[Probes, Mapping[int, Postings]] | None = None
         self.changes_seen: bytes | None = None
-        self.changed: dict[int, tuple[int, list[int]]] = {}
+        self.changed: dict[int, Change] = {}
         # The least recently used first; None for a trigram that the segment has not.
-        self._lists: OrderedDict[tuple[str, int], Integers | Bits | None] = OrderedDict()
+        self._lists: OrderedDict[tuple[str, int], Postings | None] = OrderedDict()
 
-    def known(self, token: str, trigrams: set[int]) -> tuple[dict[int, Integers | Bits], list[int]]:
+    def known(self, token: str, trigrams: set[int]) -> tuple[dict[int, Postings], list[int]]:
         """Return the lists that are kept, and the trigrams of which nothing is known."""
-        lists: dict[int, Integers | Bits] = {}
+        lists: dict[int, Postings] = {}
         missing = []
         for trigram in trigrams:
             key = token, trigram
@@ -421,7 +456,7 @@ class Cache:
                 lists[trigram] = found
         return lists, missing
 
-    def remember(self, token: str, trigram: int, found: Integers | Bits | None) -> None:
+    def remember(self, token: str, trigram: int, found: Postings | None) -> None:
         """Keep a list, or that there is none."""
         self._lists[token, trigram] = found
         self.size += self._cost(found)
@@ -436,16 +471,24 @@ class Cache:
             self.size -= self._cost(self._lists.pop(key))
 
     def trim(self, most: int) -> None:
-        """Drop the least recently used lists until no more than `most` bytes are kept."""
-        held = sum(segment.holders.nbytes for segment in self.segments.values())
-        while self._lists and self.size + held > most:
+        """Drop the least recently used lists until no more than `most` bytes are kept.
+
+        Beside them 12 or 16 bytes a name are kept, unless nothing shall be.
+        """
+        while self._lists and self.size > most:
             _, found = self._lists.popitem(last=False)
             self.size -= self._cost(found)
-        if held > most:
+        if not most:
             self.segments.clear()
 
-    def _cost(self, found: Integers | Bits | None) -> int:
+    def _cost(self, found: Postings | None) -> int:
         return self.OVERHEAD + (0 if found is None else found.nbytes)
+
+
+def _small(found: NDArray[np.int64]) -> NDArray[Any]:
+    """Return numbers in half the memory where that holds them."""
+    fits = len(found) and found.min() >= 0 and found.max() < 1 << 32
+    return found.astype(np.uint32) if fits else found
 
 
 def _array_of(row: Mapping[str, Any]) -> Integers | Bits:
@@ -456,20 +499,21 @@ def _bytes_of(found: Integers | Bits) -> bytes:
     return (found if found.dtype == np.uint64 else found.astype("<i4")).tobytes()
 
 
-def _change(row: Mapping[str, Any]) -> tuple[int, list[int]]:
-    return row["node_id"], numbers_of_tokens(row["tokens"])
+def _change(row: Mapping[str, Any]) -> Change:
+    return row["node_id"], row["mark"], numbers_of_tokens(row["tokens"])
 
 
-def _add(names: Names, changed: Sequence[tuple[int, list[int]]]) -> None:
-    """Add names, given as holder and trigrams, a step at a time."""
-    with_words = [change for change in changed if change[1]]
+def _add(names: Names, changed: Sequence[Change]) -> None:
+    """Add names, given as holder, mark and trigrams, a step at a time."""
+    with_words = [change for change in changed if change[2]]
     start = total = 0
-    for place, (_, trigrams) in enumerate(with_words, 1):
+    for place, (_, _, trigrams) in enumerate(with_words, 1):
         total += len(trigrams)
         if total > STEP or place == len(with_words):
             part = with_words[start:place]
-            holders = np.fromiter((holder for holder, _ in part), np.int64, len(part))
-            names.add(holders, *flattened(trigrams for _, trigrams in part))
+            holders = np.fromiter((holder for holder, _, _ in part), np.int64, len(part))
+            marks = np.fromiter((mark for _, mark, _ in part), np.int64, len(part))
+            names.add(holders, marks, *flattened(trigrams for _, _, trigrams in part))
             start, total = place, 0
 
 
@@ -484,6 +528,7 @@ def _add_rows(names: Names, rows: Sequence[Mapping[str, Any]]) -> None:
             part = plain[start:place]
             names.add(
                 np.fromiter((one["node_id"] for one in part), np.int64, len(part)),
+                np.fromiter((one["mark"] for one in part), np.int64, len(part)),
                 np.fromiter((one["size"] for one in part), np.int32, len(part)),
                 numbers_of_ascii("".join([one["tokens"] for one in part])),
             )

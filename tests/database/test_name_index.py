@@ -51,7 +51,9 @@ def test_hard_names_are_found_as_pg_trgm_finds_them(
     names = hard_names()
     write_names(connection, names)
     refresh(connection)
-    assert connection.execute("select aiq.name_index_serves()").fetchone() == (True,)
+    assert connection.execute(
+        "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
+    ).fetchone() == (True,)
     assert assert_exact(connection, [*names, "", "unheard of"], THRESHOLDS) > 10_000
 
 
@@ -150,7 +152,7 @@ def test_a_rolled_back_refresh_leaves_no_trace(connection: psycopg.Connection[An
 def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others(
     connection: psycopg.Connection[Any],
 ) -> None:
-    serves = "select aiq.name_index_serves()"
+    serves = "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
     write_names(connection, ["one name"])
     assert connection.execute(serves).fetchone() == (False,), "nothing is built"
     refresh(connection)
@@ -225,7 +227,7 @@ def test_callers_may_neither_read_nor_refresh_the_index(
     for statement in (
         "select * from aiq.name_changes",
         "select * from aiq.name_tokens",
-        "select * from aiq.search_name_index('{}', 0.5, 1)",
+        "select * from aiq.indexed_name_candidates('{}', 0.5)",
         "select * from aiq.refresh_names()",
     ):
         for role in ("authenticated", "web_anon"):

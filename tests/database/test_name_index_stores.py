@@ -58,7 +58,9 @@ def test_all_that_compares_names_answers_the_same_with_the_index(harbour_dsn: st
         assert refresh(connection)[1] > 10
         assert answers(connection) == before, "so few are not looked for in the index"
         connection.execute("set aiq.name_index_from = 0")
-        assert connection.execute("select aiq.name_index_serves(1)").fetchone() == (True,)
+        assert connection.execute(
+            "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
+        ).fetchone() == (True,)
         assert answers(connection) == before
 
 

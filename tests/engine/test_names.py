@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from graphalgo.engine.errors import InvalidValue
 from graphalgo.engine.trigram import ratio, real, similarity, trigrams
+from graphalgo.names import building
 from graphalgo.names import search as searching
 from graphalgo.names.building import Names, build, take_apart
 from graphalgo.names.finding import similar_names
 from graphalgo.names.keeping import KeptNames
-from graphalgo.names.search import needed
-from graphalgo.names.tokens import flattened, numbers_of_tokens
+from graphalgo.names.search import Hits, Postings, Probes, needed
+from graphalgo.names.tokens import flattened, number_of, numbers_of_tokens
 from graphalgo.stores import memory
 from graphalgo.stores.memory import MemoryStore
 from tests.support.names import THRESHOLDS, hard_names, random_names
@@ -44,19 +45,55 @@ def test_hard_names_are_found_exactly(threshold: float) -> None:
     names=st.lists(st.text(alphabet="abc é海", max_size=12), max_size=60, unique=True),
     probe=st.text(alphabet="abc é海", max_size=12),
     threshold=st.floats(1 / 64, 1.0, width=32),
-    many=st.sampled_from([0, 2, 3_000]),
-    short=st.sampled_from([0, 3_000]),
+    whole=st.sampled_from([-1, 0, 50]),
+    short=st.sampled_from([0, 500]),
+    step=st.sampled_from([1, 256]),
+    density=st.sampled_from([1, 64, 10**6]),
 )
 def test_any_names_are_found_exactly_however_they_are_searched(
-    names: list[str], probe: str, threshold: float, many: int, short: int
+    names: list[str],
+    probe: str,
+    threshold: float,
+    whole: int,
+    short: int,
+    step: int,
+    density: int,
 ) -> None:
-    before = searching.MANY, searching.SHORT
-    searching.MANY, searching.SHORT = many, short
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "WHOLE", whole)
+        patch.setattr(searching, "SHORT", short)
+        patch.setattr(searching, "ROWS", step)
+        patch.setattr(searching, "CHUNK", step)
+        patch.setattr(building, "DENSITY", density)
+        patch.setattr(building, "MANY_NAMES", min(short, 20))
         found = sorted(kept(names).similar(list(trigrams(probe)), threshold))
-    finally:
-        searching.MANY, searching.SHORT = before
     assert found == by_hand(names, probe, threshold)
+
+
+def test_each_similarity_is_the_one_that_pg_trgm_computes() -> None:
+    names = list(dict.fromkeys([*hard_names(), *random_names(6_000, 5)]))
+    collected = Names()
+    numbers = [[number_of(one) for one in trigrams(name)] for name in names]
+    collected.add(np.arange(len(names)), np.arange(len(names)) * 7, *flattened(numbers))
+    segment, lists = build(collected)
+    postings = {trigram: Postings(found, segment.words) for trigram, found in lists.items()}
+    probes = list(enumerate(numbers[::50]))
+    parts = Probes(segment).run(probes, real(0.3), postings)
+    hits = Hits.together([*parts, *parts])
+    found = sorted(
+        zip(hits.numbers.tolist(), hits.holders.tolist(), hits.similarities.tolist(), strict=True)
+    )
+    assert found == sorted(
+        (number, place, similarity(names[number * 50], name))
+        for number, _ in probes
+        for place, name in enumerate(names)
+        if similarity(names[number * 50], name) >= real(0.3)
+    )
+    assert (hits.marks == hits.holders * 7).all()
+    assert [float(text) for text in hits.similarities_as_text()] == pytest.approx(
+        hits.similarities.tolist(), rel=1e-7
+    )
+    assert [np.float32(text) for text in hits.similarities_as_text()] == list(hits.similarities)
 
 
 def test_names_of_more_trigrams_than_an_octet_counts_are_found() -> None:
@@ -84,10 +121,12 @@ def test_a_segment_taken_apart_is_what_it_was_made_of() -> None:
     lists = [sorted({ord(c) for c in name}) for name in random_names(20_000, 3)]
     names = Names()
     sizes, numbers = flattened(lists)
-    names.add(np.arange(len(lists)), sizes, numbers)
+    names.add(np.arange(len(lists)), -np.arange(len(lists)), sizes, numbers)
     again = Names()
     take_apart(*build(names), again)
     holders = again.holders.tolist()
+    assert again.count == len(lists)
+    assert again.marks.tolist() == [-holder for holder in holders]
     flat = np.concatenate([part for _, _, part in again.blocks()]).tolist()
     place = 0
     for holder, size in zip(holders, again.sizes.tolist(), strict=True):
