@@ -15,6 +15,7 @@ import pytest
 
 from graphalgo.install import install
 from tests.support.names import (
+    SERVED,
     THRESHOLDS,
     assert_exact,
     hard_names,
@@ -51,9 +52,7 @@ def test_hard_names_are_found_as_pg_trgm_finds_them(
     names = hard_names()
     write_names(connection, names)
     refresh(connection)
-    assert connection.execute(
-        "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
-    ).fetchone() == (True,)
+    assert connection.execute(SERVED).fetchone() == (True,)
     assert assert_exact(connection, [*names, "", "unheard of"], THRESHOLDS) > 10_000
 
 
@@ -89,6 +88,27 @@ def test_a_list_is_searched_as_a_bitmap_and_as_numbers(
     ).fetchall()
     assert [kind for kind, _ in kinds] == [False, True]
     assert assert_exact(connection, ["limited 12345", "limited", "77 limited"], (0.4, 0.8)) > 50
+
+
+def test_each_of_a_nodes_names_has_its_own_similarity(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, random_names(200, 15))
+    names = ["northern star", "northern star lines", "star northern", "northern stars ltd"]
+    held = (
+        "insert into aiq.node_keys (node_id, key, kind, is_name)"
+        " select u.number %% 3 + 1, u.name || ' ' || repeat('x', (u.number / 3)::int), 'alias', true"
+        " from unnest(%s::text[]) with ordinality as u (name, number)"
+    )
+    connection.execute(held, [names])
+    refresh(connection)
+    connection.execute(held.replace("|| ' ' ||", "|| ' co ' ||"), [names])
+    assert assert_exact(connection, [*names, "star"], (0.3, 0.5, 0.8, 1.0)) > 40
+    # Written again as it was, a name is in two segments, and is found once.
+    connection.execute("update aiq.node_keys set is_name = false where key like 'northern%'")
+    connection.execute("update aiq.node_keys set is_name = true where key like 'northern%'")
+    refresh(connection)
+    assert assert_exact(connection, [*names, "star"], (0.3, 0.5, 0.8, 1.0)) > 40
 
 
 def test_what_is_written_changed_and_deleted_counts_in_the_next_statement(
@@ -152,7 +172,7 @@ def test_a_rolled_back_refresh_leaves_no_trace(connection: psycopg.Connection[An
 def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others(
     connection: psycopg.Connection[Any],
 ) -> None:
-    serves = "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
+    serves = SERVED
     write_names(connection, ["one name"])
     assert connection.execute(serves).fetchone() == (False,), "nothing is built"
     refresh(connection)
@@ -170,7 +190,7 @@ def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others
         " select 1, 'one name' from generate_series(1, aiq.most_name_changes() + 1)"
     )
     assert connection.execute(serves).fetchone() == (False,)
-    assert assert_exact(connection, ["one name"], (0.5,)) == 1
+    assert assert_exact(connection, ["one name"], (0.5,), served=False) == 1
 
 
 def test_a_small_cache_answers_the_same_and_keeps_no_more_than_it_may(

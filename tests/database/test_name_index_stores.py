@@ -16,7 +16,7 @@ from graphalgo.names.finding import similar_names
 from graphalgo.samples import harbour_json
 from graphalgo.stores.client import ClientStore
 from graphalgo.stores.memory import MemoryStore
-from tests.support.names import refresh
+from tests.support.names import SERVED, refresh
 from tests.support.server import ServerFunctions
 
 LINKS = ("edge", "shared_key", "similar")
@@ -58,9 +58,7 @@ def test_all_that_compares_names_answers_the_same_with_the_index(harbour_dsn: st
         assert refresh(connection)[1] > 10
         assert answers(connection) == before, "so few are not looked for in the index"
         connection.execute("set aiq.name_index_from = 0")
-        assert connection.execute(
-            "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
-        ).fetchone() == (True,)
+        assert connection.execute(SERVED).fetchone() == (True,)
         assert answers(connection) == before
 
 

@@ -79,13 +79,21 @@ def use_index(connection: psycopg.Connection[Any]) -> None:
     connection.execute("set aiq.name_index_from = 0")
 
 
+SERVED = "select served from aiq.indexed_name_candidates(array['x'], 0.5::real)"
+
+
 def assert_exact(
-    connection: psycopg.Connection[Any], probes: Sequence[str], thresholds: Iterable[float]
+    connection: psycopg.Connection[Any],
+    probes: Sequence[str],
+    thresholds: Iterable[float],
+    *,
+    served: bool = True,
 ) -> int:
-    """Compare every answer with pg_trgm's own, to the last bit; return how many rows there were."""
-    assert connection.execute("select sum(entries) > 0 from aiq.name_segments").fetchone() == (
-        True,
-    )
+    """Compare every answer with pg_trgm's own, to the last bit; return how many rows there were.
+
+    And that it was the index that answered, or was not.
+    """
+    assert connection.execute(SERVED).fetchone() == (served,)
     rows = 0
     for threshold in thresholds:
         with connection.cursor(binary=True) as cursor:
