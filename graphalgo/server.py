@@ -168,12 +168,17 @@ def refresh_names(
     return [(*done, None)]
 
 
-def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
-    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
+def query(
+    plpy: Any, shared: dict[str, Any], text: Any, embedding: Any, by_index: bool = False
+) -> str | None:
+    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells.
+
+    With `by_index` the settings are those that an index of vectors is searched with.
+    """
     # Only who uses the dialect pays for it; an import again and again is not for nothing.
     run = _loaded.get("query") or _query()
     try:
-        return _written(plpy, run(QuerySpiStore(plpy, shared), text, embedding))
+        return _written(plpy, run(QuerySpiStore(plpy, shared, by_index), text, embedding))
     except (GraphAlgoError, plpy.SPIError) as error:
         shared[LEFT] = _refusal(error)
         return None

@@ -7,9 +7,19 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- One expression: each takes its time again in every transaction.
+    -- One expression: each takes its time again in every transaction. Which of the two is
+    -- called makes no other answer; a server that does not know the settings of one of
+    -- them, since pgvector is too old or not yet loaded, must not call it.
     return coalesce(
-        aiq.query_plpython(p_query, p_embedding),
+        case
+            when
+                p_embedding is null
+                or current_setting('aiq.vector_search', true) is distinct from 'approximate'
+                or current_setting('hnsw.iterative_scan', true) is null
+                or p_query !~* '^\s*se(mantic|arch)\M'
+            then aiq.query_plpython(p_query, p_embedding)
+            else aiq.query_by_index_plpython(p_query, p_embedding)
+        end,
         case when aiq.refuse(aiq.refusal_plpython()) then null::jsonb end
     );
 end

@@ -96,13 +96,14 @@ def _allowed(kind: str, vector: Sequence[float]) -> bytes | None:
     None where there are none; Euclidean distances are sums of products that are
     themselves rounded.
     """
-    if sumprod is None or kind == "l2" or len(vector) > MOST_EXACT or not all(vector):
+    if sumprod is None or kind == "l2" or len(vector) > MOST_EXACT:
         return None
     own = array("f", vector)
     if byteorder == "little":
         own.byteswap()
-    firsts = own.tobytes()[::4].translate(WITHOUT_SIGN)
-    # Vectors of one model are alike: room for somewhat greater numbers than its own.
+    firsts = set(own.tobytes()[::4].translate(WITHOUT_SIGN))
+    # Vectors of one model are alike: room for somewhat greater numbers than its own. A
+    # zero, whose first byte is 0, is never among them.
     last = min(max(firsts) + 1, 0x7E)
     first = last - BYTES_IN_RANGE + 1
     if first < 1 or min(firsts) < first:
