@@ -276,7 +276,7 @@ class Passages:
             else:
                 bound = best[limit - 1][0] if len(best) >= limit else inf
                 near = _can_be_near(numpy, kind, vector, rows, bound, limit)
-            best += [(away_from(row["vector"]), row["passage_id"]) for row in near]
+            best += [(away_from(row["vector"], None), row["passage_id"]) for row in near]
             best.sort()
             if len(best) > limit:
                 last = best[limit - 1][0]
@@ -301,7 +301,7 @@ def nearest_of_sent(
     from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of  # noqa: PLC0415
 
     away_from = distances_of_sent(kind, numbers_of(rows[0]["own"], width))
-    found = [(away_from(row["vector"]), _row_id(row), row["title"]) for row in rows]
+    found = [(away_from(row["vector"], row["squares"]), _row_id(row), row["title"]) for row in rows]
     # No two have the same id.
     found.sort()
     return found
@@ -369,7 +369,7 @@ def _compared(
         if len(distances) >= limit and least > distances[limit - 1]:
             # Neither this one nor any behind it.
             break
-        away = away_from(row["vector"])
+        away = away_from(row["vector"], None)
         found.append((away, row))
         insort(distances, away)
     return found, least

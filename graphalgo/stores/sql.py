@@ -513,8 +513,8 @@ def indexed_vectors(schema: str, model: int, dim: int, kind: str, error: float) 
         model's, `$4` whether it must be the default one, `$5` how many the index is asked
         for, `$6` how many are wanted, less 1. Rows: of what the index finds all that can
         be among as many nearest, by exact distances. Columns: `id`, `number` and `title`
-        of the passage; `vector`, as pgvector sends it, which takes a fifth of the time;
-        and `own`, the vector that was given.
+        of the passage; `vector`, as pgvector sends it, which takes a fifth of the time,
+        and its `squares`; and `own`, the vector that was given.
     """
     literal = "'" + schema.replace("'", "''") + "'"
     near = f"(d.stored operator({schema}.{OPERATORS[kind]}) g.given)"
@@ -541,7 +541,7 @@ def indexed_vectors(schema: str, model: int, dim: int, kind: str, error: float) 
     return f"""
 with found as materialized (
     select
-        v.chunk_id, d.stored, g.own,
+        v.chunk_id, v.squares, d.stored, g.own,
         case when v.{held.format("v")} then {least} else '-Infinity' end as least,
         case when v.{held.format("v")} then {greatest} else 'Infinity' end as greatest
     from (
@@ -571,7 +571,7 @@ with found as materialized (
         offset 0
     ) as g
     cross join lateral (
-        select o.chunk_id, o.vector, o.norm
+        select o.chunk_id, o.vector, o.norm, o.squares
         from aiq.chunk_vectors as o
         where o.model_id = {model} and o.source_id = g.source_id
         order by o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) g.given
@@ -583,7 +583,7 @@ with found as materialized (
 )
 select
     c.row_id as id, c.row_number as number, c.title,
-    {schema}.vector_send(f.stored) as vector, f.own
+    {schema}.vector_send(f.stored) as vector, f.squares, f.own
 from found as f
 cross join lateral (
     select o.row_id, o.row_number, o.title
