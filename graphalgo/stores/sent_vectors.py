@@ -59,14 +59,14 @@ def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes, fl
         exact = distances_from(kind, vector)
         return lambda sent, squares: exact(numbers_of(sent, width))
     allowed = _allowed(vector)
-    own = sum_of_products(vector, vector) if kind == "cosine" else 0.0
+    # The vector's own numbers are among those that may stand beside it.
+    fast = sum_of_products if allowed is None or sumprod is None else sumprod
+    own = fast(vector, vector) if kind == "cosine" else 0.0
 
     def away(sent: bytes, squares: float | None) -> float:
         start, step = _layout(sent, width)
-        product: Callable[[Sequence[float], Sequence[float]], float] = sum_of_products
-        if allowed is not None and not sent[start::step].translate(None, allowed):
-            assert sumprod is not None
-            product = sumprod
+        outside = allowed is None or sent[start::step].translate(None, allowed)
+        product = sum_of_products if outside else fast
         if kind == "cosine" and squares is None:
             numbers = numbers_of(sent, width)
             return cosine_distance(own, product(numbers, numbers), product(vector, numbers))

@@ -161,7 +161,12 @@ class QuerySpiStore(SpiStore):
         if row is not None and row["pgvector"] and row["indexed"]:
             name, dim, kind = row["name"], row["dim"], row["distance"]
             text = sql.indexed_vectors(
-                row["vector_schema"], row["model_id"], dim, kind, single_error(dim)
+                row["vector_schema"],
+                row["namespace"],
+                row["model_id"],
+                dim,
+                kind,
+                single_error(dim),
             )
             self._indexes[model] = name, dim, kind, text
         else:

@@ -73,15 +73,16 @@ cross join lateral (
 # the text of the statement that searches an index is made of.
 OWN_VECTOR_SPACE = """
 select
-    m.name, m.dim, m.distance, m.is_default, s.id as source_id, m.id as model_id,
-    x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
+    m.name, m.dim, m.distance, m.is_default, m.id as model_id,
+    x.namespace is not null as pgvector, x.namespace::bigint as namespace,
+    x.namespace::regnamespace::text as vector_schema,
     to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
     current_setting('aiq.vector_search', true) as setting,
     case
         -- The search itself will tell.
         when current_setting('aiq.vector_search', true) = 'approximate'
             and to_regclass('aiq.chunk_vectors_model_' || m.id) is not null
-            and x.vector_schema is not null
+            and x.namespace is not null
         then null
         else coalesce((
             select true from aiq.chunk_vectors as v
@@ -93,14 +94,13 @@ cross join aiq.embedding_models as m
 cross join (
     -- What aiq.vector_schema() answers: to call it takes as long as all else here.
     select (
-        select n.nspname::text
+        select e.extnamespace
         from pg_extension as e
-        join pg_namespace as n on n.oid = e.extnamespace
         where
             e.extname = 'vector'
-            and has_schema_privilege('aiq_owner', n.oid, 'usage')
-            and has_schema_privilege('aiq_engine', n.oid, 'usage')
-    ) as vector_schema
+            and has_schema_privilege('aiq_owner', e.extnamespace, 'usage')
+            and has_schema_privilege('aiq_engine', e.extnamespace, 'usage')
+    ) as namespace
     offset 0
 ) as x
 where
@@ -487,16 +487,21 @@ WIDER_SEARCH = "select set_config('hnsw.ef_search', least(1000, $1)::text, true)
 INDEXED_VECTORS_TYPES = ("text", "text", "text", "boolean", "int", "int")
 
 
-def indexed_vectors(schema: str, model: int, dim: int, kind: str, error: float) -> str:
+def indexed_vectors(
+    schema: str, namespace: int, model: int, dim: int, kind: str, error: float
+) -> str:
     """Return the statement for what a model's index finds near a vector.
 
     For whoever owns the tables, whom their policies bind. It says itself whether what
-    it was composed from is still so, and finds nothing where it is not.
+    it was composed from is still so, and finds nothing where it is not; where the
+    extension is another or elsewhere, the server plans it again and fails.
 
     Parameters
     ----------
     schema : str
         pgvector's, quoted as it must be.
+    namespace : int
+        The schema's oid.
     model : int
         The model's id.
     dim : int
@@ -516,7 +521,6 @@ def indexed_vectors(schema: str, model: int, dim: int, kind: str, error: float) 
         of the passage; `vector`, as pgvector sends it, which takes a fifth of the time,
         and its `squares`; and `own`, the vector that was given.
     """
-    literal = "'" + schema.replace("'", "''") + "'"
     near = f"(d.stored operator({schema}.{OPERATORS[kind]}) g.given)"
 
     def double(number: float) -> str:
@@ -557,15 +561,8 @@ with found as materialized (
                 and m.name = $3 and (m.is_default or not $4)
                 and to_regclass('aiq.chunk_vectors_model_{model}') is not null
                 and current_setting('hnsw.iterative_scan', true) = 'relaxed_order'
-                and exists (
-                    select
-                    from pg_extension as e
-                    join pg_namespace as n on n.oid = e.extnamespace
-                    where
-                        e.extname = 'vector' and quote_ident(n.nspname) = {literal}
-                        and has_schema_privilege('aiq_owner', n.oid, 'usage')
-                        and has_schema_privilege('aiq_engine', n.oid, 'usage')
-                )
+                and has_schema_privilege('aiq_owner', {namespace}::oid, 'usage')
+                and has_schema_privilege('aiq_engine', {namespace}::oid, 'usage')
             offset 0
         ) as a
         offset 0
