@@ -291,7 +291,7 @@ revoke all on function aiq.given_vectors(real[], int, text) from public;
 -- numbers have 24 bits), so that n of them add up within 53 bits where the least is
 -- n s 2^-58 or more. One rounding is left, that of the two sums' sum.
 create or replace function aiq.sum_of_squares(p_vector real[], p_norm float8) returns float8
-language sql immutable strict
+language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
     select case

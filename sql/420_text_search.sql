@@ -88,7 +88,7 @@ revoke all on function aiq.rank_passages(text, text, int) from public;
 -- than the stack. Quoted words may contain signs of any kind, parentheses stand around
 -- what a dictionary makes of one word.
 create or replace function aiq.snippet_query(p_configuration regconfig, p_words text) returns tsquery
-language plpgsql immutable strict
+language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
