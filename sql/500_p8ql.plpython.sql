@@ -1,17 +1,19 @@
 -- The dialect inside the server. Each function gives an answer, or null where it refuses;
 -- the refusal is then had from another, and the function that callers use raises it.
 
-create or replace function aiq.query_plpython(p_query text, p_embedding text) returns jsonb
+-- Its plans are made, and without JIT, as aiq.query says, which alone calls it.
+create or replace function aiq.query_plpython(
+    p_query text, p_embedding text, p_looked_up boolean
+) returns jsonb
 language plpython3u stable security invoker
 set search_path = pg_catalog, pg_temp
 set quote_all_identifiers = off
-set plan_cache_mode = force_generic_plan
-set jit = off
 as $plpython$@plpy:query@$plpython$;
-alter function aiq.query_plpython(text, text) owner to aiq_owner;
-comment on function aiq.query_plpython(text, text) is
-    'What aiq.query calls; null where it refuses';
-revoke all on function aiq.query_plpython(text, text) from public;
+alter function aiq.query_plpython(text, text, boolean) owner to aiq_owner;
+comment on function aiq.query_plpython(text, text, boolean) is
+    'What aiq.query calls; null where it refuses. p_looked_up: no node is known by the one key of p_query as its canonical one';
+revoke all on function aiq.query_plpython(text, text, boolean) from public;
+drop function if exists aiq.query_plpython(text, text);
 
 -- The same with the settings that an index of vectors is searched with. The planner does
 -- not know how long a scan over vectors takes that are stored apart; and where few rows

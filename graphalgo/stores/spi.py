@@ -103,6 +103,9 @@ class QuerySpiStore(SpiStore):
         The backend's global dictionary `GD`.
     by_index : bool
         Whether the settings are those that an index of vectors is searched with.
+    looked_up : bool
+        Whether the query is a lookup of one key of which the server already knows
+        that no node has it as its canonical one; it is then not asked again.
 
     Notes
     -----
@@ -115,9 +118,16 @@ class QuerySpiStore(SpiStore):
     plans_name = "graphalgo.query_plans"
     space_statement = sql.OWN_VECTOR_SPACE
 
-    def __init__(self, plpy: Any, shared: dict[str, Any], by_index: bool = False) -> None:
+    def __init__(
+        self,
+        plpy: Any,
+        shared: dict[str, Any],
+        by_index: bool = False,
+        looked_up: bool = False,
+    ) -> None:
         super().__init__(plpy, shared)
         self._by_index = by_index
+        self._looked_up = looked_up
         # What searches the index of a model, or (None) of the default one.
         self._indexes: dict[str | None, tuple[str, int, str, str]] = shared.setdefault(
             "graphalgo.vector_indexes", {}
@@ -128,6 +138,8 @@ class QuerySpiStore(SpiStore):
     def exact_keys(
         self, keys: Sequence[str], kinds: Sequence[str], limit: int
     ) -> list[tuple[int, int, str, str]]:
+        if self._looked_up and "canonical" in kinds:
+            return []
         if len(keys) == 1:
             rows = self._query(
                 sql.EXACT_KEY_SHOWN,

@@ -51,7 +51,8 @@ order by k.number, k.node_id
 # their policies bind. Each view asks once more who the caller is, and to ask takes
 # longer than to find the key. The candidate function asks first, whatever there is, so
 # that a key that others hold is not told by one question more. `$2` says whether
-# canonical keys count, or the others. The rows are still to be put in order.
+# canonical keys count, or the others. The rows are still to be put in order. aiq.query
+# asks by a statement like it for the commonest lookups, before there is any Python.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
 from aiq.one_key_candidates($1, $2, $3) as c (node_id)
