@@ -50,10 +50,11 @@ begin
                 from (select substr(p_query, 9, length(p_query) - 9) as asked) as p
                 offset 0
             ) as i
-            cross join lateral aiq.one_key_candidates(i.key, true, 10) as c (node_id)
+            cross join lateral aiq.one_key_places(i.key, true, 10) as c
             cross join lateral (
                 select h.node_id, h.key, h.kind
-                from aiq.node_keys as h where h.node_id = c.node_id and h.key = i.key limit 1
+                from aiq.node_keys as h
+                where h.ctid = c.place and h.node_id = c.node_id and h.key = i.key limit 1
             ) as k
             cross join lateral (
                 select

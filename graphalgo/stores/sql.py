@@ -55,10 +55,11 @@ order by k.number, k.node_id
 # asks by a statement like it for the commonest lookups, before there is any Python.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from aiq.one_key_candidates($1, $2, $3) as c (node_id)
+from aiq.one_key_places($1, $2, $3) as c
 cross join lateral (
     select h.node_id, h.key, h.kind
-    from aiq.node_keys as h where h.node_id = c.node_id and h.key = $1 limit 1
+    from aiq.node_keys as h
+    where h.ctid = c.place and h.node_id = c.node_id and h.key = $1 limit 1
 ) as k
 cross join lateral (
     select

@@ -149,7 +149,7 @@ class TestOneKey:
             connection.execute("select aiq.query(%s)", [f'LOOKUP "{key}"'])
             found = connection.execute(
                 "select pg_stat_get_xact_function_calls("
-                "'aiq.one_key_candidates(text, boolean, int)'::regprocedure)"
+                "'aiq.one_key_places(text, boolean, int)'::regprocedure)"
             ).fetchone()
         assert found == (asked,)
 
