@@ -181,12 +181,24 @@ def refresh_names(
     return [(*done, None)]
 
 
-def query(plpy: Any, shared: dict[str, Any], text: Any, embedding: Any) -> str | None:
-    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells."""
+def query(
+    plpy: Any,
+    shared: dict[str, Any],
+    text: Any,
+    embedding: Any,
+    by_index: bool = False,
+    looked_up: bool | None = False,
+) -> str | None:
+    """Answer `aiq.query` as JSON text; None is a refusal, which `refusal` then tells.
+
+    With `by_index` the settings are those that an index of vectors is searched with. With
+    `looked_up` the query is a lookup of one key, which nothing has as its canonical one.
+    """
     # Only who uses the dialect pays for it; an import again and again is not for nothing.
     run = _loaded.get("query") or _query()
+    store = QuerySpiStore(plpy, shared, by_index, bool(looked_up))
     try:
-        return _written(plpy, run(QuerySpiStore(plpy, shared), text, embedding))
+        return _written(plpy, run(store, text, embedding))
     except (GraphAlgoError, plpy.SPIError) as error:
         shared[LEFT] = _refusal(error)
         return None

@@ -130,18 +130,17 @@ begin
         if jsonb_typeof(claims) <> 'object' or jsonb_typeof(claims -> 'sub') not in ('string', 'null') then
             raise invalid_text_representation;
         end if;
-        case jsonb_typeof(claims -> 'orgs')
-            when 'array' then
-                claimed := array(
-                    select case jsonb_typeof(o.value) when 'string' then o.value #>> '{}' else '' end
-                    from jsonb_array_elements(claims -> 'orgs') as o (value)
-                )::uuid[];
-            when 'null' then null;
-            else
-                if claims ? 'orgs' then
-                    raise invalid_text_representation;
-                end if;
-        end case;
+        if claims ? 'orgs' then
+            case jsonb_typeof(claims -> 'orgs')
+                when 'array' then
+                    claimed := array(
+                        select case jsonb_typeof(o.value) when 'string' then o.value #>> '{}' else '' end
+                        from jsonb_array_elements(claims -> 'orgs') as o (value)
+                    )::uuid[];
+                when 'null' then null;
+                else raise invalid_text_representation;
+            end case;
+        end if;
     exception when data_exception or statement_too_complex then
         perform rbac.refuse_claims(setting);
     end;

@@ -69,9 +69,11 @@ revoke all on function aiq.key_candidates(text[], text[], int) from public;
 grant execute on function aiq.key_candidates(text[], text[], int) to aiq_owner;
 
 -- For one key, and the plan that asks it: it is asked in aiq.query, which sets how plans
--- are made. Where it says that there is one row, nothing is prepared for many.
-create or replace function aiq.one_key_candidates(p_key text, p_canonical boolean, p_limit int)
-returns setof bigint
+-- are made. Where it says that there is one row, nothing is prepared for many. It says
+-- where each key lies, so that to read it again takes no other index: within one
+-- statement a row stays where it is.
+create or replace function aiq.one_key_places(p_key text, p_canonical boolean, p_limit int)
+returns table (place tid, node_id bigint)
 language plpgsql stable security definer rows 1
 set search_path = pg_catalog, pg_temp
 as $$
@@ -79,7 +81,7 @@ declare
     mine constant uuid[] := rbac.caller_audiences();
 begin
     return query
-    select h.node_id
+    select h.ctid, h.node_id
     from aiq.node_keys as h
     where
         h.key = p_key and h.retired_at is null and not h.soft
@@ -88,11 +90,12 @@ begin
     order by h.node_id limit p_limit;
 end
 $$;
-alter function aiq.one_key_candidates(text, boolean, int) owner to aiq_engine;
-comment on function aiq.one_key_candidates(text, boolean, int) is
-    'Candidate function: ids of typed nodes that hold a key, as their canonical one or as another; what it returns must be read again under the caller''s predicate';
-revoke all on function aiq.one_key_candidates(text, boolean, int) from public;
-grant execute on function aiq.one_key_candidates(text, boolean, int) to aiq_owner;
+alter function aiq.one_key_places(text, boolean, int) owner to aiq_engine;
+comment on function aiq.one_key_places(text, boolean, int) is
+    'Candidate function: where a key of typed nodes lies, as their canonical one or as another, and their ids; what it returns must be read again under the caller''s predicate';
+revoke all on function aiq.one_key_places(text, boolean, int) from public;
+grant execute on function aiq.one_key_places(text, boolean, int) to aiq_owner;
+drop function if exists aiq.one_key_candidates(text, boolean, int);
 
 create or replace function aiq.soft_candidates(p_names text[], p_bare boolean, p_limit int)
 returns table (number bigint, node_id bigint)

@@ -33,6 +33,9 @@ comment on table aiq.chunk_vectors is
     'The vectors of the passages, one a model; source and audience are copies of the passage''s, kept by trigger';
 comment on column aiq.chunk_vectors.norm is
     'The vector''s length: how far a distance computed with less precision can be off depends on it';
+alter table aiq.chunk_vectors add column if not exists squares float8;
+comment on column aiq.chunk_vectors.squares is
+    'The sum of the squares of the vector''s numbers, rounded once, as exact distances take it; null where they are to compute it';
 create index if not exists chunk_vectors_audience
     on aiq.chunk_vectors (model_id, source_id, audience);
 
@@ -281,6 +284,32 @@ comment on function aiq.given_vectors(real[], int, text) is
     'The vectors of an array of vectors, each with its length and with what is wrong with it for a model, if anything';
 revoke all on function aiq.given_vectors(real[], int, text) from public;
 
+-- A square of a real is exact. Each is split at a power of two so great that what lies
+-- above and what lies below add up without any rounding, in any order: with s four times
+-- the sum or more, the upper parts are multiples of s 2^-52 and their sums below s; the
+-- lower ones are at most s 2^-53, and multiples of the least square times 2^-48 (the
+-- numbers have 24 bits), so that n of them add up within 53 bits where the least is
+-- n s 2^-58 or more. One rounding is left, that of the two sums' sum.
+create or replace function aiq.sum_of_squares(p_vector real[], p_norm float8) returns float8
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case
+        when min(nullif(p.square, 0)) >= count(*) * min(e.split) * 2::float8 ^ -58
+        then sum((p.square + e.split) - e.split) + sum(p.square - ((p.square + e.split) - e.split))
+    end
+    from (
+        select 2::float8 ^ (ceil(2 * ln(nullif(p_norm, 0)) / ln(2::float8)) + 3) as split offset 0
+    ) as e
+    cross join (
+        select u.value::float8 * u.value::float8 as square from unnest(p_vector) as u (value) offset 0
+    ) as p
+$$;
+alter function aiq.sum_of_squares(real[], float8) owner to aiq_engine;
+comment on function aiq.sum_of_squares(real[], float8) is
+    'The sum of the squares of a vector''s numbers, rounded once, given its length as nearly as float8 adds it; null where the numbers are too far apart for that';
+revoke all on function aiq.sum_of_squares(real[], float8) from public;
+
 create or replace function aiq.put_embeddings(
     p_source text, p_model text, p_ids text[], p_vectors real[], p_digests text[] default null
 ) returns bigint
@@ -346,14 +375,18 @@ begin
         select g.row_id, g.fault from given as g where g.fault is not null order by g.place limit 1
     ),
     put as (
-        insert into aiq.chunk_vectors as v (chunk_id, model_id, source_id, audience, norm, vector)
-        select c.id, model.id, c.source_id, c.audience, g.norm, g.vector
+        insert into aiq.chunk_vectors as v (
+            chunk_id, model_id, source_id, audience, norm, squares, vector
+        )
+        select
+            c.id, model.id, c.source_id, c.audience, g.norm, aiq.sum_of_squares(g.vector, g.norm),
+            g.vector
         from given as g
         join aiq.text_chunks as c on c.source_id = of_source and c.row_id = g.row_id
         where not exists (select from faults)
         on conflict (chunk_id, model_id) do update
-        set vector = excluded.vector, norm = excluded.norm, audience = excluded.audience,
-            source_id = excluded.source_id, written_at = excluded.written_at
+        set vector = excluded.vector, norm = excluded.norm, squares = excluded.squares,
+            audience = excluded.audience, source_id = excluded.source_id, written_at = excluded.written_at
         where v.vector <> excluded.vector
         returning 1
     )

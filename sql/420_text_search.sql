@@ -8,12 +8,15 @@
 -- The statements are dynamic: each is planned for the words and vectors it is
 -- asked about, and pgvector's schema is known only when they run.
 
+-- Without workers: for the most frequent words the planner would take them, and where
+-- the processors are few or busy the search takes a third longer with them.
 create or replace function aiq.text_candidates(
     p_source_id int, p_query tsquery, p_audiences uuid[], p_limit int
 ) returns setof bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
+set max_parallel_workers_per_gather = 0
 as $$
 declare
     before constant text := current_setting('enable_seqscan');
@@ -81,6 +84,65 @@ comment on function aiq.rank_passages(text, text, int) is
     'The p_limit best of the passages of a text source that match the words, read as a web search, with their ts_rank; ties by id. A query of stop words alone finds nothing';
 revoke all on function aiq.rank_passages(text, text, int) from public;
 
+-- How long a snippet takes grows with the cube of how often one word is searched for. So
+-- each alternative has each of its operands once, which finds and marks the same; and
+-- where that leaves words that are there again and again, as in many phrases, any word
+-- is looked for; so it is where they are so many that to write them down takes more
+-- than the stack. Quoted words may contain signs of any kind, parentheses stand around
+-- what a dictionary makes of one word.
+create or replace function aiq.snippet_query(p_configuration regconfig, p_words text) returns tsquery
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    most_again constant int := 10;
+    most_nodes constant int := 10000;
+    asked constant tsquery := websearch_to_tsquery(p_configuration, p_words);
+    word constant text := '(?:''[^'']*'')+';
+    -- A word, a group without another in it, or what is between them.
+    part constant text := '(?:''[^'']*''|\((?:''[^'']*''|[^()''])*\)|[^''()&|])+';
+    alternative constant text := '(?:''[^'']*''|\((?:''[^'']*''|[^()''])*\)|[^''()|])+';
+    written text;
+    again int;
+begin
+    if numnode(asked) > most_nodes then
+        select string_agg('''' || replace(replace(u.lexeme, '\', '\\'), '''', '''''') || '''', ' | ') into written
+        from unnest(to_tsvector(p_configuration, p_words)) as u;
+        return coalesce(written::tsquery, asked);
+    end if;
+    written := asked::text;
+    select count(*) - count(distinct m.words[1]) into again from regexp_matches(written, word, 'g') as m (words);
+    if again = 0 then
+        return asked;
+    end if;
+    if regexp_replace(written, word, '', 'g') !~ '\([^)]*\(' then
+        select string_agg(a.operands, ' | ' order by a.place) into written
+        from (
+            select c.operands, min(b.place) as place
+            from regexp_matches(written, alternative, 'g') with ordinality as b (words, place)
+            cross join lateral (
+                select string_agg(o.operand, ' & ' order by o.place) as operands
+                from (
+                    select btrim(p.words[1]) as operand, min(p.place) as place
+                    from regexp_matches(b.words[1], part, 'g') with ordinality as p (words, place)
+                    group by 1
+                ) as o
+            ) as c
+            group by 1
+        ) as a;
+        select count(*) - count(distinct m.words[1]) into again from regexp_matches(written, word, 'g') as m (words);
+    end if;
+    if again > most_again then
+        select string_agg(distinct m.words[1], ' | ') into written from regexp_matches(written, word, 'g') as m (words);
+    end if;
+    return written::tsquery;
+end
+$$;
+alter function aiq.snippet_query(regconfig, text) owner to aiq_owner;
+comment on function aiq.snippet_query(regconfig, text) is
+    'What words are marked by in a snippet: the words read as a web search, each of them once or little more often';
+revoke all on function aiq.snippet_query(regconfig, text) from public;
+
 create or replace function aiq.show_passages(p_source text, p_ids text[], p_words text)
 returns table (id text, number bigint, title text, snippet text)
 language sql stable security definer
@@ -90,10 +152,13 @@ as $$
     select
         c.row_id, c.row_number, c.title,
         case when p_words is not null then ts_headline(
-            s.configuration, c.content, websearch_to_tsquery(s.configuration, p_words),
+            s.configuration, c.content, q.query,
             'StartSel=«, StopSel=», MaxFragments=2, MaxWords=30, MinWords=15, FragmentDelimiter=" … "'
         ) end
     from aiq.text_sources as s
+    cross join lateral (
+        select aiq.snippet_query(s.configuration, p_words) as query offset 0
+    ) as q
     cross join unnest(p_ids) as i (row_id)
     cross join lateral (
         select o.row_id, o.row_number, o.title, o.content

@@ -60,6 +60,35 @@ set hnsw.max_scan_tuples = 2147483647; set hnsw.scan_mem_multiplier = 8;
 set enable_seqscan = off; set enable_sort = off
 """
 
+# The same rows as whoever has no graphalgo would keep them: a column of vectors with its
+# index, and a policy that asks who the caller is. It gives what a reader wants to see.
+PEER = """
+create table archive.members (user_id uuid, org_id uuid, primary key (user_id, org_id));
+insert into archive.members select user_id, org_id from rbac.org_members;
+create table archive.embedded (
+    id int primary key, content text not null, org uuid, embedding {schema}.vector({width})
+);
+insert into archive.embedded
+select n.id, n.content, n.org, v.vector::{schema}.vector
+from archive.notes as n
+join aiq.text_chunks as c on c.row_number = n.id
+join aiq.chunk_vectors as v on v.chunk_id = c.id;
+create index on archive.embedded using hnsw (embedding {schema}.vector_cosine_ops);
+alter table archive.embedded enable row level security;
+create policy members_see on archive.embedded for select using (
+    org in (
+        select m.org_id from archive.members as m
+        where m.user_id = (current_setting('request.jwt.claims')::json ->> 'sub')::uuid
+    )
+);
+grant select on archive.embedded, archive.members to authenticated;
+"""
+PEER_HNSW = """
+select id, content, embedding operator({schema}.<=>) %s::text::{schema}.vector as distance
+from archive.embedded order by distance limit %s
+"""
+PEER_SETTINGS = "set hnsw.ef_search = 100; set hnsw.iterative_scan = relaxed_order"
+
 
 def run(bench: Bench) -> Section:
     """Measure TEXT and SEMANTIC on one table of passages."""
@@ -246,25 +275,41 @@ def _measure_approximate(
         began = perf_counter()
         connection.execute("select aiq.index_embeddings('made')")
         took = perf_counter() - began
-    bare = superuser(dsn)
-    bare.execute(f"select null::{schema}.vector".encode())
-    bare.execute(HNSW_SETTINGS)
+    bare, peer = superuser(dsn), _speaking(dsn)
+    bare.execute("set maintenance_work_mem = '512MB'")
+    with bench.progress("text: making the peer's table", None):
+        bare.execute(PEER.format(schema=schema, width=WIDTH).encode())
+        bare.execute("vacuum (analyze) archive.embedded")
+    for connection, settings in ((bare, HNSW_SETTINGS), (peer, PEER_SETTINGS)):
+        connection.execute(f"select null::{schema}.vector".encode())
+        connection.execute(settings)
     asked = _asking(bare, BARE_HNSW.format(schema=schema, width=WIDTH))
+    seen = _asking(peer, PEER_HNSW.format(schema=schema))
     base, ours = "pgvector's bare HNSW query, same settings", "aiq.query, SEMANTIC, approximate"
+    secured = "pgvector's HNSW query of a caller under row security"
     cases: dict[str, Case[np.ndarray]] = {
         base: lambda target: asked(([ORGANISATIONS[0]], _array(target), LIMIT + SPARE_ROWS)),
+        secured: lambda target: seen((f"[{_array(target)[1:-1]}]", LIMIT)),
         ours: lambda target: approximate(target) and None,
     }
     with bench.progress("text: approximate", len(targets)) as advance:
-        found = interleaved(cases, targets, rounds=10, warm=2, advance=advance)
+        found = interleaved(cases, targets, rounds=20, warm=3, advance=advance)
     for what, timings in found.items():
         section.add(timings, found[base], rows=rows, words=f"{WIDTH} wide", what=what)
-    section.bounds.append(
-        Bound(
-            f"SEMANTIC approximate on {rows:,} vectors over the bare HNSW query (medians)",
-            found[ours].p50 / found[base].p50, MOST, judged=bench.profile.judged_at_full_size,
-        )
-    )  # fmt: skip
+    for peers, judged in ((secured, bench.profile.judged_at_full_size), (base, False)):
+        section.bounds.append(
+            Bound(
+                f"SEMANTIC approximate on {rows:,} vectors over {peers} (medians)",
+                found[ours].p50 / found[peers].p50, MOST, judged=judged,
+            )
+        )  # fmt: skip
+    section.note(
+        "The approximate search is judged by the query that a caller would write instead: on a"
+        " table of its own with a policy, on the rows that it sees, for id, content and distance,"
+        " with the same ef_search and iterative scan. The bare query gives ids alone, to a"
+        " superuser, who asks for an audience's rows by hand: what it takes is the scan of the"
+        " index, and what ours takes beside it does not grow with the rows."
+    )
     shares = [len(_ids(approximate(target)) & _ids(exact(target))) / LIMIT for target in targets]
     section.note(
         f"The approximate search finds {sum(shares) / len(shares):.0%} of the {LIMIT} exactly"

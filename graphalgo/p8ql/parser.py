@@ -15,7 +15,7 @@ from graphalgo.p8ql.lexer import COMMA, CURLY_QUOTES, END, STRING, WORD, Lexer, 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from graphalgo.p8ql.lexer import Token
@@ -68,6 +68,12 @@ _NO_MODES = {
         "Leave the word out and begin with SELECT, WITH, TABLE, VALUES or EXPLAIN.",
     ),
 }
+_SEARCHES: dict[str, Callable[..., Plan]] = {
+    "TEXT": plans.TextPlan,
+    "SEMANTIC": plans.SemanticPlan,
+    "SEARCH": plans.SearchPlan,
+}
+_PARTS = {"FROM": "source", "USING": "model", "LIMIT": "limit"}
 _WRITES = frozenset(
     (
         "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE", "COPY",
@@ -121,6 +127,8 @@ def parse(text: str) -> Plan:
     if word == "LOOKUP" and text.startswith(' "', end) and text.find('"', end + 2) == len(text) - 1:
         # What is asked most, one key in double quotes and no more, needs no reader.
         return plans.LookupPlan([text[end + 2 : -1]])
+    if word in _SEARCHES and (plan := _plain_search(text, end, word)) is not None:
+        return plan
     if word in SQL_OPENERS:
         return plans.SqlPlan(_statement(text))
     if word == "FUZZY":
@@ -133,6 +141,34 @@ def parse(text: str) -> Plan:
 def plan_of(text: str) -> dict[str, Any]:
     """Return the plan of a query as JSON has it; raises what :func:`parse` does."""
     return parse(text).as_dict()
+
+
+def _plain_search(text: str, end: int, mode: str) -> Plan | None:
+    """Return the plan of a search as most are written, or None where it takes a reader.
+
+    Words in double quotes, then modifiers and bare names or numbers apart by white space.
+    """
+    close = text.find('"', end + 2)
+    if close < 0 or not text.startswith(' "', end):
+        return None
+    rest = text[close + 1 :]
+    parts = rest.split()
+    if not rest.isascii() or rest[:1] != " " or len(parts) % 2:
+        return None
+    given: dict[str, Any] = {}
+    for name, value in zip(map(str.upper, parts[::2]), parts[1::2], strict=True):
+        part = _PARTS.get(name)
+        if part is None or part in given or mode not in MODIFIERS[name]:
+            return None
+        if name == "LIMIT":
+            if not value.isdigit() or len(value) > 9 or not int(value):
+                return None
+            given[part] = int(value)
+        elif value.isidentifier() and value.upper() not in MODIFIERS:
+            given[part] = value
+        else:
+            return None
+    return _SEARCHES[mode](text[end + 2 : close], **given) if "source" in given else None
 
 
 def _statement(text: str) -> str:

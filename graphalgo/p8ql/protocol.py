@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeAlias
 
     from graphalgo.engine.protocol import Store
+    from graphalgo.p8ql.query import Embedding
 
     RowId: TypeAlias = int | str
     # The rows of a ranking, the best first, each with its rank or its distance.
@@ -69,13 +70,13 @@ if TYPE_CHECKING:
             The distances are the exact ones, and the order is theirs.
             """
 
-        def written_ranking(
-            self, source: str, model: str, written: str, limit: int
-        ) -> Ranking | None:
-            """Return what `approximate_ranking` does, given the text of an array.
+        def nearest_by_index(
+            self, source: str, model: str | None, embedding: Embedding, limit: int
+        ) -> tuple[str, Ranking] | None:
+            """Return the model's name and what `approximate_ranking` does, or None.
 
-            It is made of decimal numbers, or what could be some. None wherever it takes
-            a closer look: at the text, or for more rows.
+            None wherever it takes a closer look: at the setting, at what there is, at
+            the embedding, or for more rows. With `model` None it is the default one.
             """
 
         def passages(

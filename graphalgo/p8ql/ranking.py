@@ -37,6 +37,16 @@ def distance(kind: str, one: Sequence[float], other: Sequence[float]) -> float:
     return distances_from(kind, one)(other)
 
 
+def cosine_distance(own: float, others: float, both: float) -> float:
+    """Return the cosine distance of two vectors from their squared lengths and their product."""
+    # The squared lengths of reals are neither so great nor so small that their product
+    # would leave the doubles: within 1e-180 and 1e163, or 0.
+    squares = own * others
+    if not squares:
+        return 1.0
+    return min(2.0, max(0.0, 1.0 - both / sqrt(squares)))
+
+
 def sum_of_products(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the sum of the products of doubles, rounded once."""
     return fsum(map(mul, one, other))
@@ -62,12 +72,7 @@ def distances_from(
         return -product(one, other)
 
     def cosine(other: Sequence[float]) -> float:
-        # The squared lengths of reals are neither so great nor so small that their
-        # product would leave the doubles: within 1e-180 and 1e163, or 0.
-        squares = own * product(other, other)
-        if not squares:
-            return 1.0
-        return min(2.0, max(0.0, 1.0 - product(one, other) / sqrt(squares)))
+        return cosine_distance(own, product(other, other), product(one, other))
 
     if kind == "l2":
         return euclidean

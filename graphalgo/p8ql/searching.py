@@ -63,26 +63,35 @@ def vector_rows(
     InvalidValue
         The vector cannot be taken (22023).
     """
-    space = _space(store, plan)
-    model, search = space.model, space.search
     depth = min(plan.depth if isinstance(plan, SearchPlan) else plan.limit, MOST_ROWS)
-    ranking = None
-    if search == "approximate" and (written := _decimals(embedding)):
-        ranking = store.written_ranking(plan.source, model.name, written, depth)
-    if ranking is None:
-        vector = _vector(embedding, model, plan)
-        if space.has_vectors is False:
-            _refuse_without_vectors(store, plan.source, model)
-        nearest = store.approximate_ranking if search == "approximate" else store.vector_ranking
-        ranking = nearest(plan.source, model.name, vector, depth)
-        if not ranking and space.has_vectors is None:
-            _refuse_without_vectors(store, plan.source, model)
+    found = store.nearest_by_index(plan.source, plan.model, embedding, depth)
+    if found is None:
+        name, search, ranking = _vector_ranking(store, plan, embedding, depth)
+    else:
+        (name, ranking), search = found, "approximate"
     if isinstance(plan, SearchPlan):
         lexical = store.text_ranking(plan.source, plan.words, depth)
         rows = _fused(store, plan, lexical, ranking)
     else:
         rows = _nearest(store, plan, ranking)
-    return rows, {"model": model.name, "vector_search": search}
+    return rows, {"model": name, "vector_search": search}
+
+
+def _vector_ranking(
+    store: QueryStore, plan: SemanticPlan, embedding: Embedding, depth: int
+) -> tuple[str, str, Ranking]:
+    """Return the model's name, how its vectors are searched, and the nearest of them."""
+    space = _space(store, plan)
+    model = space.model
+    vector = _vector(embedding, model, plan)
+    if space.has_vectors is False:
+        _refuse_without_vectors(store, plan.source, model)
+    approximate = space.search == "approximate"
+    nearest = store.approximate_ranking if approximate else store.vector_ranking
+    ranking = nearest(plan.source, model.name, vector, depth)
+    if not ranking and space.has_vectors is None:
+        _refuse_without_vectors(store, plan.source, model)
+    return model.name, space.search, ranking
 
 
 def _refuse_without_vectors(store: QueryStore, source: str, model: EmbeddingModel) -> None:
@@ -197,7 +206,7 @@ def _vector(embedding: Embedding, model: EmbeddingModel, plan: SemanticPlan) -> 
     return vector
 
 
-def _decimals(embedding: Embedding) -> str | None:
+def decimals(embedding: Embedding) -> str | None:
     """Return a vector as the text of an array, if it is made of nothing but decimal numbers.
 
     Or what could be some: the server reads them as `_vector` does, or refuses them all.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphalgo.p8ql.protocol import Ranking, RowId
+    from graphalgo.p8ql.query import Embedding
 
 MOST_NUMBERS = 16_000
 
@@ -241,7 +242,9 @@ class MemoryTexts:
         ranking.sort(key=lambda one: (one[1], one[0]))
         return ranking[:limit]
 
-    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+    def nearest_by_index(
+        self, source: str, model: str | None, embedding: Embedding, limit: int
+    ) -> tuple[str, Ranking] | None:
         """Leave it to `vector_ranking`: there is no index here."""
         return None
 

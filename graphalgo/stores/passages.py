@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource, VectorSpace
+    from graphalgo.p8ql.query import Embedding
 
 TEXT_SOURCES = """
 select name, configuration, description from aiq.text_sources_api order by name
@@ -193,35 +194,23 @@ class Passages:
         Where it finds fewer rows than are wanted the exact search answers: either
         there are no more, or the caller sees so few that the index missed them.
         """
-        slack = _error(len(vector), SINGLE) * _length(vector)
-        rows = self._indexed(source, model, vector, slack, _rows(limit + SPARE_ROWS))
-        ranking = self._chosen(vector, rows, limit)
-        return self.vector_ranking(source, model, vector, limit) if ranking is None else ranking
-
-    @staticmethod
-    def _chosen(
-        vector: Sequence[float], rows: Sequence[Mapping[str, Any]], limit: int
-    ) -> Ranking | None:
-        """Return the nearest of what an index has found; None where that is not enough."""
-        if len(rows) < limit or not SHORTEST < _length(vector) < LONGEST:
-            return None
         error = _error(len(vector), SINGLE)
+        length = _length(vector)
+        rows = self._query(
+            NEAR_VECTORS,
+            NEAR_VECTORS_TYPES,
+            (source, model, array_text(vector), error * length, _rows(limit + SPARE_ROWS), True),
+        )
+        if len(rows) < limit or not SHORTEST < length < LONGEST:
+            return self.vector_ranking(source, model, vector, limit)
         found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
         return _nearest(found, limit)
 
-    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
+    def nearest_by_index(
+        self, source: str, model: str | None, embedding: Embedding, limit: int
+    ) -> tuple[str, Ranking] | None:
         """Leave it to `approximate_ranking`."""
         return None
-
-    def _indexed(
-        self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return rows of NEAR_VECTORS that the model's index finds."""
-        return self._query(
-            NEAR_VECTORS,
-            NEAR_VECTORS_TYPES,
-            (source, model, array_text(vector), slack, limit, True),
-        )
 
     def _comparing(self, source: str, model: str) -> tuple[str, bool]:
         row = self._spaces.get((source, model))
@@ -287,7 +276,7 @@ class Passages:
             else:
                 bound = best[limit - 1][0] if len(best) >= limit else inf
                 near = _can_be_near(numpy, kind, vector, rows, bound, limit)
-            best += [(away_from(row["vector"]), row["passage_id"]) for row in near]
+            best += [(away_from(row["vector"], None), row["passage_id"]) for row in near]
             best.sort()
             if len(best) > limit:
                 last = best[limit - 1][0]
@@ -303,6 +292,24 @@ def array_text(vector: Sequence[float]) -> str:
     """Return the text of an array that the server reads as these reals."""
     written: str | None = getattr(vector, "written", None)
     return "{" + ",".join(map(repr, vector)) + "}" if written is None else written
+
+
+def nearest_of_sent(
+    kind: str, width: int, rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[float, RowId, str | None]]:
+    """Return distance, id and title of rows of `indexed_vectors`, at least one, in order."""
+    from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of  # noqa: PLC0415
+
+    away_from = distances_of_sent(kind, numbers_of(rows[0]["own"], width))
+    found = [(away_from(row["vector"], row["squares"]), _row_id(row), row["title"]) for row in rows]
+    # No two have the same id.
+    found.sort()
+    return found
+
+
+def single_error(width: int) -> float:
+    """Return g of the notes of :class:`Passages` for single precision."""
+    return _error(width, SINGLE)
 
 
 def _chosen_search(setting: str | None) -> str:
@@ -362,7 +369,7 @@ def _compared(
         if len(distances) >= limit and least > distances[limit - 1]:
             # Neither this one nor any behind it.
             break
-        away = away_from(row["vector"])
+        away = away_from(row["vector"], None)
         found.append((away, row))
         insort(distances, away)
     return found, least

@@ -6,7 +6,7 @@ import math
 from array import array
 from sys import byteorder
 
-from graphalgo.p8ql.ranking import distances_from
+from graphalgo.p8ql.ranking import cosine_distance, distances_from, sum_of_products
 
 TYPE_CHECKING = False
 
@@ -36,7 +36,7 @@ BYTES_IN_RANGE = 9
 WITHOUT_SIGN = bytes(one & 0x7F for one in range(256))
 
 
-def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes], float]:
+def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes, float | None], float]:
     """Return the function that gives the distances of vectors from one.
 
     Parameters
@@ -50,37 +50,43 @@ def distances_of_sent(kind: str, vector: Sequence[float]) -> Callable[[bytes], f
     -------
     callable
         Takes what `array_send` or pgvector's `vector_send` gives for a vector of
-        the same width, and returns what :func:`graphalgo.p8ql.ranking.distance`
-        does, to the bit.
+        the same width, and the sum of its numbers' squares, rounded once, or None
+        where that is not known. Returns what
+        :func:`graphalgo.p8ql.ranking.distance` does, to the bit.
     """
     width = len(vector)
-    allowed = _allowed(kind, vector)
-    if allowed is None:
+    if kind == "l2":
         exact = distances_from(kind, vector)
-        return lambda sent: exact(numbers_of(sent, width))
-    assert sumprod is not None
+        return lambda sent, squares: exact(numbers_of(sent, width))
+    allowed = _allowed(vector)
     # The vector's own numbers are among those that may stand beside it.
-    fast = distances_from(kind, vector, sumprod)
-    exact_once: list[Callable[[Sequence[float]], float]] = []
+    fast = sum_of_products if allowed is None or sumprod is None else sumprod
+    own = fast(vector, vector) if kind == "cosine" else 0.0
 
-    def away(sent: bytes) -> float:
+    def away(sent: bytes, squares: float | None) -> float:
         start, step = _layout(sent, width)
-        if not sent[start::step].translate(None, allowed):
-            return fast(numbers_of(sent, width))
-        if not exact_once:
-            exact_once.append(distances_from(kind, vector))
-        return exact_once[0](numbers_of(sent, width))
+        outside = allowed is None or sent[start::step].translate(None, allowed)
+        product = sum_of_products if outside else fast
+        if kind == "cosine" and squares is None:
+            numbers = numbers_of(sent, width)
+            return cosine_distance(own, product(numbers, numbers), product(vector, numbers))
+        # Each is looked at once: to make a list of them takes as long as the rest.
+        both = product(vector, _reals(sent, start, step))
+        return -both if kind == "inner" else cosine_distance(own, squares or 0.0, both)
 
     return away
 
 
 def numbers_of(sent: bytes, width: int) -> Sequence[float]:
     """Return so many reals, in network byte order, as the server or pgvector sends them."""
-    start, step = _layout(sent, width)
+    return _reals(sent, *_layout(sent, width)).tolist()
+
+
+def _reals(sent: bytes, start: int, step: int) -> array[float]:
     words = array("f", sent)
     if byteorder == "little":
         words.byteswap()
-    return words[start // 4 :: step // 4].tolist()
+    return words[start // 4 :: step // 4]
 
 
 def _layout(sent: bytes, width: int) -> tuple[int, int]:
@@ -90,19 +96,20 @@ def _layout(sent: bytes, width: int) -> tuple[int, int]:
     return HEADER_BYTES + NUMBER_BYTES // 2, NUMBER_BYTES
 
 
-def _allowed(kind: str, vector: Sequence[float]) -> bytes | None:
+def _allowed(vector: Sequence[float]) -> bytes | None:
     """Return the first bytes of the numbers that `sumprod` adds exactly beside a vector's.
 
-    None where there are none; Euclidean distances are sums of products that are
-    themselves rounded.
+    None where there are none. (Not for Euclidean distances: they are sums of products
+    that are themselves rounded.)
     """
-    if sumprod is None or kind == "l2" or len(vector) > MOST_EXACT or not all(vector):
+    if sumprod is None or len(vector) > MOST_EXACT:
         return None
     own = array("f", vector)
     if byteorder == "little":
         own.byteswap()
-    firsts = own.tobytes()[::4].translate(WITHOUT_SIGN)
-    # Vectors of one model are alike: room for somewhat greater numbers than its own.
+    firsts = set(own.tobytes()[::4].translate(WITHOUT_SIGN))
+    # Vectors of one model are alike: room for somewhat greater numbers than its own. A
+    # zero, whose first byte is 0, is never among them.
     last = min(max(firsts) + 1, 0x7E)
     first = last - BYTES_IN_RANGE + 1
     if first < 1 or min(firsts) < first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphalgo.refusals import server_refusal
 from graphalgo.stores import sql
-from graphalgo.stores.passages import MOST_ROWS, SPARE_ROWS, array_text
+from graphalgo.stores.passages import MOST_ROWS, SPARE_ROWS, nearest_of_sent, single_error
 from graphalgo.stores.relational import RelationalStore
 
 TYPE_CHECKING = False
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from graphalgo.engine.protocol import NodeInfo, NoInfo
-    from graphalgo.p8ql.protocol import Ranking, RowId
+    from graphalgo.p8ql.protocol import Ranking, RowId, VectorSpace
+    from graphalgo.p8ql.query import Embedding
 
-
-# The class of the errors that tell of a value.
-DATA_EXCEPTION = "22"
+# How many candidates an index is searched with, as aiq.query_by_index_plpython sets it.
+SEARCH_WIDTH = 100
+# The classes of the errors that tell of a value, or of a name that is no more: the
+# vector, the extension or its schema.
+LOOKED_INTO = ("22", "42", "3F")
 
 
 class SpiStore(RelationalStore):
@@ -92,6 +95,20 @@ class SpiStore(RelationalStore):
 class QuerySpiStore(SpiStore):
     """The store of `aiq.query`, which shows nodes itself.
 
+    Parameters
+    ----------
+    plpy : module
+        The server's own module.
+    shared : dict
+        The backend's global dictionary `GD`.
+    by_index : bool
+        Whether the settings are those that an index of vectors is searched with.
+    looked_up : bool
+        Whether the query is a lookup of one key of which the server already knows
+        that no node has it as its canonical one; it is then not asked again.
+
+    Notes
+    -----
     An exact key brings what is shown of its node along, so that a lookup takes one
     statement; so does what an index of vectors finds. The plans are its own:
     `aiq.query` runs as its owner, and the server would make a plan again each time
@@ -101,14 +118,28 @@ class QuerySpiStore(SpiStore):
     plans_name = "graphalgo.query_plans"
     space_statement = sql.OWN_VECTOR_SPACE
 
-    def __init__(self, plpy: Any, shared: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        plpy: Any,
+        shared: dict[str, Any],
+        by_index: bool = False,
+        looked_up: bool = False,
+    ) -> None:
         super().__init__(plpy, shared)
+        self._by_index = by_index
+        self._looked_up = looked_up
+        # What searches the index of a model, or (None) of the default one.
+        self._indexes: dict[str | None, tuple[str, int, str, str]] = shared.setdefault(
+            "graphalgo.vector_indexes", {}
+        )
         self._shown: dict[int, NodeInfo | NoInfo] = {}
         self._titles: dict[RowId, str | None] = {}
 
     def exact_keys(
         self, keys: Sequence[str], kinds: Sequence[str], limit: int
     ) -> list[tuple[int, int, str, str]]:
+        if self._looked_up and "canonical" in kinds:
+            return []
         if len(keys) == 1:
             rows = self._query(
                 sql.EXACT_KEY_SHOWN,
@@ -136,69 +167,60 @@ class QuerySpiStore(SpiStore):
             self._shown.update(self.describe(missing))
         return self._shown
 
-    def _indexed(
-        self, source: str, model: str, vector: Sequence[float], slack: float, limit: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """Search the index in a statement that is planned once in a backend.
+    def vector_space(self, source: str, model: str | None) -> VectorSpace | None:
+        space = super().vector_space(source, model)
+        row = None if space is None else self._spaces[source, space.model.name]
+        if row is not None and row["pgvector"] and row["indexed"]:
+            name, dim, kind = row["name"], row["dim"], row["distance"]
+            text = sql.indexed_vectors(
+                row["vector_schema"],
+                row["namespace"],
+                row["model_id"],
+                dim,
+                kind,
+                single_error(dim),
+            )
+            self._indexes[model] = name, dim, kind, text
+        else:
+            self._indexes.pop(model, None)
+        return space
 
-        It is the model's own: the server plans it again when the index goes or the
-        extension changes, and it names what the space has just told.
+    def nearest_by_index(
+        self, source: str, model: str | None, embedding: Embedding, limit: int
+    ) -> tuple[str, Ranking] | None:
+        """Search an index that an earlier query has heard of.
+
+        With a vector that only the server reads, in a statement that is planned once in
+        a backend: the server plans it again when the index goes or the extension
+        changes, and it finds nothing if anything else has become otherwise.
         """
-        space = self._spaces.get((source, model))
-        if space is None or not (space["pgvector"] and space["indexed"]):
-            return super()._indexed(source, model, vector, slack, limit)
-        return self._found(space, array_text(vector), slack, limit)
-
-    def written_ranking(self, source: str, model: str, written: str, limit: int) -> Ranking | None:
-        """Search the index with a vector that only the server has read."""
-        from graphalgo.stores.sent_vectors import numbers_of  # noqa: PLC0415
-
-        space = self._spaces.get((source, model))
-        # For an inner product the search must know the vector's length.
-        if (
-            space is None
-            or not (space["pgvector"] and space["indexed"])
-            or space["distance"] == "inner"
-        ):
+        index = self._indexes.get(model) if self._by_index else None
+        if index is None:
             return None
-        try:
-            rows = self._found(space, written, 0.0, min(limit + SPARE_ROWS, MOST_ROWS))
-        except self._plpy.SPIError as error:
-            if (server_refusal(error)["sqlstate"] or "").startswith(DATA_EXCEPTION):
-                return None
-            raise
-        return self._chosen(numbers_of(rows[0]["own"], space["dim"]), rows, limit) if rows else None
+        from graphalgo.p8ql.searching import decimals  # noqa: PLC0415 - it is loaded
 
-    def _found(
-        self, space: Mapping[str, Any], written: str, slack: float, limit: int
-    ) -> Sequence[Mapping[str, Any]]:
-        schema = space["vector_schema"]
-        text = sql.indexed_vectors(schema, space["model_id"], space["dim"], space["distance"])
-        before = self._set_for_index(schema, limit)
+        written = decimals(embedding)
+        if written is None:
+            return None
+        name, dim, kind, text = index
+        wanted = min(limit + SPARE_ROWS, MOST_ROWS)
+        if wanted > SEARCH_WIDTH:
+            self._query(sql.WIDER_SEARCH, ("int",), (wanted,))
         try:
             rows = self._query(
                 text,
-                ("text", "int", "int", "float8"),
-                (written, space["source_id"], limit, slack),
+                sql.INDEXED_VECTORS_TYPES,
+                (written, source, name, model is None, wanted, limit - 1),
             )
-        finally:
-            self._set_back(before)
-        for row in rows:
-            self._titles[row["id"] if row["number"] is None else row["number"]] = row["title"]
-        return rows
-
-    def _set_for_index(self, schema: str, limit: int) -> list[str | None]:
-        """Set what an index is searched with; return what was set before."""
-        row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
-        if row["before0"] is None:
-            # The library is not loaded, and does not know its settings yet.
-            self._query(f"select null::{schema}.vector", (), ())
-            self._set_back([row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)])
-            row = self._query(sql.SET_FOR_INDEX, ("int",), (limit,))[0]
-        return [row[f"before{one}"] for one in range(sql.SETTINGS_FOR_INDEX)]
-
-    def _set_back(self, before: list[str | None]) -> None:
-        self._query(sql.SET_BACK, ("text",) * len(before), before)
+        except self._plpy.SPIError as error:
+            if (server_refusal(error)["sqlstate"] or "")[:2] in LOOKED_INTO:
+                return None
+            raise
+        if len(rows) < limit:
+            return None
+        found = nearest_of_sent(kind, dim, rows)[:limit]
+        self._titles = {one: title for _, one, title in found}
+        return name, [(one, away) for away, one, _ in found]
 
     def passages(
         self, source: str, ids: Sequence[RowId], words: str | None

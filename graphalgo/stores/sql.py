@@ -51,13 +51,15 @@ order by k.number, k.node_id
 # their policies bind. Each view asks once more who the caller is, and to ask takes
 # longer than to find the key. The candidate function asks first, whatever there is, so
 # that a key that others hold is not told by one question more. `$2` says whether
-# canonical keys count, or the others. The rows are still to be put in order.
+# canonical keys count, or the others. The rows are still to be put in order. aiq.query
+# asks by a statement like it for the commonest lookups, before there is any Python.
 EXACT_KEY_SHOWN = """
 select k.node_id, k.key, k.kind, n.handle, n.entity_type, n.summary
-from aiq.one_key_candidates($1, $2, $3) as c (node_id)
+from aiq.one_key_places($1, $2, $3) as c
 cross join lateral (
     select h.node_id, h.key, h.kind
-    from aiq.node_keys as h where h.node_id = c.node_id and h.key = $1 limit 1
+    from aiq.node_keys as h
+    where h.ctid = c.place and h.node_id = c.node_id and h.key = $1 limit 1
 ) as k
 cross join lateral (
     select
@@ -73,15 +75,16 @@ cross join lateral (
 # the text of the statement that searches an index is made of.
 OWN_VECTOR_SPACE = """
 select
-    m.name, m.dim, m.distance, m.is_default, s.id as source_id, m.id as model_id,
-    x.vector_schema is not null as pgvector, quote_ident(x.vector_schema) as vector_schema,
+    m.name, m.dim, m.distance, m.is_default, m.id as model_id,
+    x.namespace is not null as pgvector, x.namespace::bigint as namespace,
+    x.namespace::regnamespace::text as vector_schema,
     to_regclass('aiq.chunk_vectors_model_' || m.id) is not null as indexed,
     current_setting('aiq.vector_search', true) as setting,
     case
         -- The search itself will tell.
         when current_setting('aiq.vector_search', true) = 'approximate'
             and to_regclass('aiq.chunk_vectors_model_' || m.id) is not null
-            and x.vector_schema is not null
+            and x.namespace is not null
         then null
         else coalesce((
             select true from aiq.chunk_vectors as v
@@ -93,14 +96,13 @@ cross join aiq.embedding_models as m
 cross join (
     -- What aiq.vector_schema() answers: to call it takes as long as all else here.
     select (
-        select n.nspname::text
+        select e.extnamespace
         from pg_extension as e
-        join pg_namespace as n on n.oid = e.extnamespace
         where
             e.extname = 'vector'
-            and has_schema_privilege('aiq_owner', n.oid, 'usage')
-            and has_schema_privilege('aiq_engine', n.oid, 'usage')
-    ) as vector_schema
+            and has_schema_privilege('aiq_owner', e.extnamespace, 'usage')
+            and has_schema_privilege('aiq_engine', e.extnamespace, 'usage')
+    ) as namespace
     offset 0
 ) as x
 where
@@ -481,81 +483,113 @@ from {quoted_judge}($1) as j (node_id, linked_id, confidence, reason)
 """
 
 
-# What an index over vectors is searched with. The planner does not know how long a scan
-# over vectors that are stored apart takes; and where few rows are the caller's, the
-# index has far to go.
-_FOR_INDEX = {
-    "hnsw.ef_search": "least(1000, greatest(100, $1))::text",
-    "hnsw.iterative_scan": "'relaxed_order'",
-    "hnsw.max_scan_tuples": "'2147483647'",
-    "hnsw.scan_mem_multiplier": "'8'",
-    "enable_seqscan": "'off'",
-    "enable_sort": "'off'",
-}
-# What was set before, by column; null is what the library does not know, which knows
-# its settings once it is loaded. As one row without any scan, which is the fastest.
-SET_FOR_INDEX = "select " + ",\n".join(
-    f"""
-    current_setting('{name}', true) as before{number},
-    case when current_setting('{name}', true) is not null
-        then set_config('{name}', {value}, true) end as set{number}"""
-    for number, (name, value) in enumerate(_FOR_INDEX.items())
-)
-SET_BACK = "select " + ",".join(
-    f"""
-    case when ${number} is not null then set_config('{name}', ${number}, true) end as set{number}"""
-    for number, name in enumerate(_FOR_INDEX, 1)
-)
-SETTINGS_FOR_INDEX = len(_FOR_INDEX)
 OPERATORS = {"cosine": "<=>", "l2": "<->", "inner": "<#>"}
+# Inside a function that has a setting of its own for it, which ends with the function.
+WIDER_SEARCH = "select set_config('hnsw.ef_search', least(1000, $1)::text, true) as set"
+INDEXED_VECTORS_TYPES = ("text", "text", "text", "boolean", "int", "int")
 
 
-def indexed_vectors(schema: str, model: int, dim: int, kind: str) -> str:
+def indexed_vectors(
+    schema: str, namespace: int, model: int, dim: int, kind: str, error: float
+) -> str:
     """Return the statement for what a model's index finds near a vector.
 
-    For whoever owns the tables, whom their policies bind.
+    For whoever owns the tables, whom their policies bind. It says itself whether what
+    it was composed from is still so, and finds nothing where it is not; where the
+    extension is another or elsewhere, the server plans it again and fails.
 
     Parameters
     ----------
     schema : str
         pgvector's, quoted as it must be.
+    namespace : int
+        The schema's oid.
     model : int
         The model's id.
     dim : int
         Its width.
     kind : str
         Its distance: `cosine`, `l2` or `inner`.
+    error : float
+        By which share of the vectors' lengths an inner product of pgvector's may be off.
 
     Returns
     -------
     str
-        Parameters: `$1` the vector as an array's text, `$2` the source's id, `$3` the
-        most rows, `$4` the slack of `aiq.near_vectors`, whose columns it has, and
-        `title`, and `own`, the vector that was given. Vectors are sent as pgvector's,
-        which takes a fifth of the time.
+        Parameters: `$1` the vector as an array's text, `$2` the source's name, `$3` the
+        model's, `$4` whether it must be the default one, `$5` how many the index is asked
+        for, `$6` how many are wanted, less 1. Rows: of what the index finds all that can
+        be among as many nearest, by exact distances. Columns: `id`, `number` and `title`
+        of the passage; `vector`, as pgvector sends it, which takes a fifth of the time,
+        and its `squares`; and `own`, the vector that was given.
     """
-    less = " - $4 * v.norm" if kind == "inner" else " - 0 * $4"
+    near = f"(d.stored operator({schema}.{OPERATORS[kind]}) g.given)"
+
+    def double(number: float) -> str:
+        return f"'{number!r}'::float8"
+
+    least, greatest = {
+        "cosine": (
+            f"{near} - {double(3 * error + 1e-12)}",
+            f"{near} + {double(3 * error + 1e-12)}",
+        ),
+        "l2": (
+            f"{near} * {double(1 - error)} - {double(1e-16)}",
+            f"{near} * {double(1 + 2 * error)} + {double(1e-16)}",
+        ),
+        "inner": (
+            f"{near} - {double(error)} * g.norm * v.norm - {double(1e-30)}",
+            f"{near} + {double(error)} * g.norm * v.norm + {double(1e-30)}",
+        ),
+    }[kind]
+    # Single precision does not hold the squares of others.
+    held = "norm > 1e-10 and {0}.norm < 1e10"
     return f"""
+with found as materialized (
+    select
+        v.chunk_id, v.squares, d.stored, g.own,
+        case when v.{held.format("v")} then {least} else '-Infinity' end as least,
+        case when v.{held.format("v")} then {greatest} else 'Infinity' end as greatest
+    from (
+        select
+            a.given, a.source_id, {schema}.vector_send(a.given) as own,
+            {schema}.vector_norm(a.given) as norm
+        from (
+            select $1::float8[]::real[]::{schema}.vector({dim}) as given, s.id as source_id
+            from aiq.text_sources as s
+            cross join aiq.embedding_models as m
+            where
+                s.name = $2 and m.id = {model} and m.dim = {dim} and m.distance = '{kind}'
+                and m.name = $3 and (m.is_default or not $4)
+                and to_regclass('aiq.chunk_vectors_model_{model}') is not null
+                and current_setting('hnsw.iterative_scan', true) = 'relaxed_order'
+                and has_schema_privilege('aiq_owner', {namespace}::oid, 'usage')
+                and has_schema_privilege('aiq_engine', {namespace}::oid, 'usage')
+            offset 0
+        ) as a
+        offset 0
+    ) as g
+    cross join lateral (
+        select o.chunk_id, o.vector, o.norm, o.squares
+        from aiq.chunk_vectors as o
+        where o.model_id = {model} and o.source_id = g.source_id
+        order by o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) g.given
+        limit $5
+    ) as v
+    -- Once: it may be stored apart.
+    cross join lateral (select v.vector::{schema}.vector as stored offset 0) as d
+    where g.{held.format("g")}
+)
 select
     c.row_id as id, c.row_number as number, c.title,
-    {schema}.vector_send(v.vector::{schema}.vector) as vector,
-    case when v.norm > 1e-10 and v.norm < 1e10 then v.near{less} else '-Infinity' end as near,
-    '{kind}' as kind, g.own
-from (
-    select a.given, {schema}.vector_send(a.given) as own
-    from (select $1::float8[]::real[]::{schema}.vector({dim}) as given offset 0) as a
-    offset 0
-) as g
-cross join lateral (
-    select
-        o.chunk_id, o.vector, o.norm,
-        o.vector::{schema}.vector({dim}) operator({schema}.{OPERATORS[kind]}) g.given as near
-    from aiq.chunk_vectors as o
-    where o.model_id = {model} and o.source_id = $2
-    order by near limit $3
-) as v
+    {schema}.vector_send(f.stored) as vector, f.squares, f.own
+from found as f
 cross join lateral (
     select o.row_id, o.row_number, o.title
-    from aiq.text_chunks as o where o.id = v.chunk_id limit 1
+    from aiq.text_chunks as o where o.id = f.chunk_id limit 1
 ) as c
+where
+    f.least <= coalesce(
+        (select o.greatest from found as o order by o.greatest offset $6 limit 1), 'Infinity'
+    )
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -290,6 +291,93 @@ def test_a_vector_that_the_server_reads_is_one_that_the_dialect_reads(
     assert told[0]
 
 
+@contextmanager
+def _asking(notes: Connection) -> Iterator[Callable[[str], Any]]:
+    """Ask queries of one caller's backend; give rows and how often near_vectors was called."""
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as fresh:
+        fresh.execute("set track_functions = 'all'")
+
+        def ask(question: str, target: Any) -> tuple[list[tuple[int, float]], int]:
+            with speaking(fresh, USER_A):
+                before = calls()
+                fresh.execute("set local aiq.vector_search = 'approximate'")
+                row = fresh.execute(
+                    "select aiq.query(%s, %s)", [question, array_text(target)]
+                ).fetchone()
+                assert row is not None
+                found = [(one["id"], one["distance"]) for one in row[0]["rows"]]
+                return found, calls() - before
+
+        def calls() -> int:
+            row = fresh.execute(
+                "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions"
+                " where funcname = 'near_vectors'"
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        yield ask
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_one_statement_of_a_backend_s_own_answers_as_the_slow_way_does(
+    notes: Connection, kind: str
+) -> None:
+    """From the second query on; many and few rows, near-ties, and vectors without squares."""
+    vectors = _clustered(3_000, 8, 5)
+    for one in range(1, 3_000, 50):
+        vectors[one + 2] = [real(number * (1 + 2e-7)) for number in vectors[one]]
+        vectors[one + 4] = vectors[one]
+    target = vectors[1]
+    _write_for_two(notes, vectors, kind)
+    with _asking(notes) as ask:
+        ask('SEMANTIC "x" FROM notes USING "small" LIMIT 1', target)
+        for limit in (1, 7, 90, 91, 150):
+            question = f'SEMANTIC "x" FROM notes USING "small" LIMIT {limit}'
+            found, calls = ask(question, target)
+            assert calls == 0
+            with speaking(notes, USER_A) as store:
+                asked = [real(one) for one in target]
+                assert found == store.approximate_ranking("notes", "small", asked, limit)
+            # As they are of vectors that an earlier version wrote.
+            notes.execute(
+                "update aiq.chunk_vectors set squares = null where chunk_id %% 150 < %s", [limit]
+            )
+
+
+def test_a_kept_statement_heeds_that_the_extension_moves_and_the_model_changes(
+    notes: Connection,
+) -> None:
+    vectors = _clustered(500, 8, 5)
+    _write_for_two(notes, vectors)
+    question = 'SEMANTIC "x" FROM notes USING "small" LIMIT 3'
+    default = 'SEMANTIC "x" FROM notes LIMIT 3'
+    notes.execute("select aiq.register_embedding_model('small', 8, 'cosine', true)")
+    with _asking(notes) as ask:
+        before = [ask(one, vectors[1])[0] for one in (question, default)]
+        assert [ask(one, vectors[1]) for one in (question, default)] == [
+            (rows, 0) for rows in before
+        ]
+        notes.execute("create schema if not exists elsewhere")
+        notes.execute("grant usage on schema elsewhere to aiq_owner, aiq_engine")
+        notes.execute("alter extension vector set schema elsewhere")
+        try:
+            for _ in range(3):
+                assert [ask(one, vectors[1])[0] for one in (question, default)] == before
+            assert ask(question, vectors[1]) == (before[0], 0)
+        finally:
+            notes.execute('alter extension vector set schema "Odd schema"')
+        notes.execute("select aiq.register_embedding_model('other', 8, 'cosine', true)")
+        with pytest.raises(psycopg.Error) as caught:
+            ask(default, vectors[1])
+        assert caught.value.sqlstate == "22023" and "other" in str(caught.value)
+        assert ask(question, vectors[1])[0] == before[0]
+        notes.execute("select aiq.unregister_embedding_model('small')")
+        with pytest.raises(psycopg.Error) as caught:
+            ask(question, vectors[1])
+        assert caught.value.sqlstate == "42704"
+
+
 def test_a_kept_plan_heeds_that_the_index_goes_and_comes(notes: Connection) -> None:
     vectors = _clustered(500, 8, 5)
     _write_for_two(notes, vectors)
@@ -314,9 +402,11 @@ def test_a_kept_plan_heeds_that_the_index_goes_and_comes(notes: Connection) -> N
         assert ask() == before
 
 
-def _write_for_two(connection: Connection, vectors: dict[int, list[float]]) -> None:
+def _write_for_two(
+    connection: Connection, vectors: dict[int, list[float]], kind: str = "cosine"
+) -> None:
     """Even ids for one tenant and odd ones for the other, with an index over all."""
-    _model(connection, 8, "cosine")
+    _model(connection, 8, kind)
     _write(connection, {one: vectors[one] for one in vectors if one % 2}, ORG_A)
     _write(connection, {one: vectors[one] for one in vectors if not one % 2}, ORG_B)
     connection.execute("select aiq.index_embeddings('small')")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
+from array import array
 
 import psycopg
 import pytest
@@ -304,3 +307,45 @@ def test_without_pgvector_an_index_is_refused_saying_so(notes):
         pytest.skip("the extension vector is installed here")
     refused(lambda: notes.execute("select aiq.index_embeddings('small')"), "55000", "vector")
     notes.execute("select aiq.index_embeddings('small', false)")
+
+
+# Squares
+
+
+def test_the_squares_of_a_vector_are_added_up_without_rounding_between(notes):
+    """So that whoever finds them there need not add them up; where that cannot be, nothing is."""
+    choice = random.Random(9)
+
+    def reals(count, size):
+        return array("f", [size() for _ in range(count)]).tolist()
+
+    sizes = (
+        lambda: choice.gauss(0, 1),
+        lambda: choice.gauss(0, 1e-18),
+        lambda: choice.gauss(0, 1e18),
+        lambda: choice.choice((0.0, 1.0, -0.1, 2.0**-20)),
+        lambda: 1 + 2.0 ** -choice.randrange(24),
+        lambda: choice.gauss(0, 1) * 2.0 ** -choice.randrange(40),
+    )
+    told = 0
+    for size in sizes:
+        for count in (1, 2, 3, 64, 1_536):
+            vector = reals(count, size)
+            found = notes.execute(
+                "select aiq.sum_of_squares(v, sqrt((select sum(u::float8 * u) from unnest(v) u)))"
+                " from (select %s::float8[]::real[] as v) as given",
+                [vector],
+            ).fetchone()[0]
+            told += found is not None
+            assert found in (None, math.fsum(one * one for one in vector))
+    assert told >= 20
+
+
+def test_squares_are_written_with_the_vector_and_anew_with_another(notes):
+    for vector in ([0.1, 0.2, -0.3], [4.0, 0.0, 3.0], [1e-40, 1.0, 0.0]):
+        put(notes, [1], [vector])
+        (squares,) = notes.execute(
+            "select squares from aiq.chunk_vectors order by written_at desc limit 1"
+        ).fetchone()
+        exact = math.fsum(one * one for one in array("f", vector))
+        assert squares == (None if 1e-40 in vector else exact)

@@ -9,6 +9,7 @@ import pytest
 
 from graphalgo.engine.errors import GraphAlgoError
 from graphalgo.install import install
+from graphalgo.loading import load_harbour
 from graphalgo.p8ql.query import query
 from graphalgo.samples import harbour_json
 from graphalgo.stores.client import ClientStore
@@ -77,6 +78,85 @@ def test_every_store_answers_the_same(connection, twin, text):
     # What is shown of a passage the twin cuts otherwise.
     outside = run(twin, text, MACHINERY)
     assert _without_snippets(outside) == _without_snippets(inside)
+
+
+KEYS = [
+    "Meridian Dawn", "meridian dawn", "MERI", "9331802", "bulk harmony", "shared berth",
+    "Bulk  Harmony", " bulk harmony", "bulk harmony ", "bulk\tharmony", "bulk\nharmony",
+    "Élan Vital", "élan vital", "berth \\ 7 (100%) 'a' $1 {x}", "plugh plover", "tug/plugh plover",
+    " ", "\u212a",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def keyed(make_database):
+    """A database in which keys are odd, shared by more nodes than are shown, and others'."""
+    made = make_database()
+    install(made)
+    load_harbour(made, scoped=True)
+    with psycopg.connect(made, autocommit=True) as connection:
+        connection.execute(
+            """
+            with made as (
+                insert into aiq.nodes (entity_type, summary)
+                select 'vessel', case when n > 1 then 'number ' || n end
+                from generate_series(1, 12) as n returning id
+            )
+            insert into aiq.node_keys (node_id, key, kind, is_name)
+            select id, 'shared berth', 'canonical', true from made
+            union all (
+                select id, unnest(array['élan vital', %s, 'k']), 'canonical', true
+                from made order by id limit 1
+            )
+            """,
+            [KEYS[13].lower()],
+        )
+        connection.execute(
+            'select aiq.upsert_graph(\'{"nodes": [{"k": "tug", "n": "plugh plover"}]}\','
+            " jsonb_build_object('org', (select id from rbac.orgs where slug = 'meridian')))"
+        )
+    return made
+
+
+class TestOneKey:
+    """A plain lookup of one key has a way of its own through the server."""
+
+    @pytest.mark.parametrize("tenant", [None, "meridian", "kestrel"])
+    @pytest.mark.parametrize("key", KEYS)
+    def test_it_is_answered_to_the_letter_as_by_the_way_of_all_others(self, keyed, key, tenant):
+        claims = tenant and harbour.claims_of(tenant)
+        with harbour.caller(keyed, claims) as connection:
+            plain, read, many = (
+                connection.execute("select aiq.query(%s)::text", [form.format(key)]).fetchone()[0]
+                for form in ('lookup "{}"', 'LOOKUP  "{}"', 'LOOKUP "{}", "no such thing"')
+            )
+            assert plain == read
+            assert json.loads(plain)["rows"] == json.loads(many)["rows"]
+            assert run(ClientStore(connection), f'LOOKUP "{key}"') == json.loads(plain)
+
+    def test_as_many_nodes_as_the_limit_are_shown_in_their_order(self, keyed):
+        with harbour.caller(keyed, None) as connection:
+            rows = ask(connection, 'LOOKUP "Shared Berth"')["rows"]
+        ids = [row["node_id"] for row in rows]
+        assert len(ids) == 10
+        assert ids == sorted(ids)
+
+    @pytest.mark.parametrize(("key", "asked"), [("shared berth", 1), ("no such thing", 2)])
+    def test_no_stage_is_asked_twice(self, keyed, key, asked):
+        with psycopg.connect(keyed) as connection:
+            connection.execute("set local track_functions = 'all'")
+            connection.execute("set local role authenticated")
+            connection.execute("select aiq.query(%s)", [f'LOOKUP "{key}"'])
+            found = connection.execute(
+                "select pg_stat_get_xact_function_calls("
+                "'aiq.one_key_places(text, boolean, int)'::regprocedure)"
+            ).fetchone()
+        assert found == (asked,)
+
+    def test_a_query_that_is_too_long_is_refused(self, connection):
+        longest = f'LOOKUP "{"x" * (100_000 - 9)}"'
+        assert ask(connection, longest)["rows"] == []
+        assert ask(connection, longest.replace("x", "xx", 1))[0] == "22023"
 
 
 def _without_snippets(answer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+import time
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from graphalgo.install import install
 from graphalgo.stores import passages as searching
 from tests.support.facts import ORG_A, ORG_B, USER_A, USER_B
 from tests.support.passages import REGISTER, TABLE, array_text, empty_tables, put, speaking
+from tests.support.timing import soon
 from tests.support.vectors import DISTANCES, oracle, real, scattered
 
 WORDS = ["the", "boiler", "feed", "pump", "leaked", "near", "port", "a", "vessel", "repair"]
@@ -114,6 +116,78 @@ def test_snippets_mark_the_words(notes):
         assert shown[2] == ("note 2", "short")
         assert store.passages("notes", [1], None) == {1: ("note 1", None)}
         assert store.passages("notes", [], "leak") == {}
+
+
+SNIPPET = 'StartSel=«, StopSel=», MaxFragments=2, MaxWords=30, MinWords=15, FragmentDelimiter=" … "'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "boiler", "boiler leaked", '"feed pump" or vessel', "boiler -vessel", "it's feed-pump a/b",
+        '"feed pump" "pump leaked"', "boiler or feed or port", "boiler & | ( pump", "\\ pump",
+        "the", "x' & pump",
+    ],
+)  # fmt: skip
+def test_the_snippets_of_an_ordinary_query_are_the_server_s(notes, words):
+    choice = random.Random(6)
+    texts = [" ".join(choice.choices(WORDS, k=length)) for length in (5, 80, 400)]
+    write(notes, texts)
+    with speaking(notes, None) as store:
+        shown = store.passages("notes", [1, 2, 3], words)
+        expected = store.connection.execute(
+            "select ts_headline('english', t, websearch_to_tsquery('english', %s), %s)"
+            " from unnest(%s::text[]) as t",
+            [words, SNIPPET, texts],
+        ).fetchall()
+    assert [shown[one][1] for one in (1, 2, 3)] == [one for (one,) in expected]
+
+
+@pytest.mark.parametrize(
+    ("again", "once"),
+    [
+        ("boiler " * 50, "boiler"),
+        ("boiler Boilers leaked " * 50, "boiler leaked"),
+        ("boiler or " * 50 + "pump", "boiler or pump"),
+        ("boiler -vessel " * 50, "boiler -vessel"),
+        ('"feed pump" ' * 50, '"feed pump"'),
+        ('"feed pump" boiler or ' * 50 + "port", '"feed pump" boiler or port'),
+        ("feed-pump " * 50, "feed-pump"),
+        ("-vessel " * 50 + "port", "-vessel port"),
+    ],
+)
+def test_words_that_are_repeated_have_the_snippets_of_the_words_once(notes, again, once):
+    choice = random.Random(8)
+    write(notes, [" ".join(choice.choices(WORDS, k=length)) for length in (5, 80, 400)])
+    with speaking(notes, None) as store:
+        found = store.passages("notes", [1, 2, 3], again)
+        assert found == store.passages("notes", [1, 2, 3], once)
+    assert any("«" in shown for _, shown in found.values())
+
+
+def test_words_of_many_phrases_are_marked_all_the_same(notes):
+    write(notes, ["the boiler feed pump leaked " * 30])
+    words = " or ".join(f'"feed pump" "feed w{one}"' for one in range(50)) + ' or "feed pump"'
+    with speaking(notes, None) as store:
+        assert "«feed» «pump»" in store.passages("notes", [1], words)[1][1]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["boiler ", "boiler or ", '"boiler feed" ', "boiler Boilers ", "-vessel ", '"pump w{}" or '],
+)
+def test_a_snippet_takes_time_in_proportion_to_the_words(notes, piece):
+    write(notes, ["the boiler feed pump leaked " * 200])
+
+    def seconds(count):
+        words = "".join(piece.format(one) for one in range(count)) + "boiler"
+        began = time.perf_counter()
+        with speaking(notes, None) as store:
+            store.passages("notes", [1], words)
+        return time.perf_counter() - began
+
+    # In proportion 10 times; the square would be 100 times.
+    soon(lambda: (seconds(1_000), seconds(10_000)), lambda took: took[1] < max(30 * took[0], 0.5))
 
 
 def test_an_unknown_source_or_model_is_refused_naming_the_likeliest(notes):

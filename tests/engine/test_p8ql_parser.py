@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 from graphalgo.p8ql.errors import QuerySyntaxError, QueryValueError
-from graphalgo.p8ql.parser import LONGEST_QUERY, MODES, parse
+from graphalgo.p8ql.parser import LONGEST_QUERY, MODES, _plain_search, _Reader, parse
 from graphalgo.p8ql.printing import _shortest
 from graphalgo.p8ql.spelling import distance, nearest
 from tests.support.queries import PLANS, REFUSED, TEXTS, UNDERSTOOD
@@ -36,6 +36,38 @@ def test_a_query_is_refused_with_a_sentence_and_its_place(text, sqlstate, positi
     assert message in error.message
     assert error.message.endswith(f" at character {position}")
     assert error.hint and hint in error.hint
+
+
+PIECES = st.sampled_from(
+    [
+        '"x"', "'x'", '"a \'b"', '"', '""', "FROM", "from", "USING", "LIMIT", "DEPTH", "FUZZY",
+        "notes", "notes.en", "limit", "7", "007", "0", "-1", "+5", "99999999999", "\u00e9", "²",
+        ";", ",", "(", "--", "_a1",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.sampled_from(["TEXT", "SEMANTIC", "SEARCH"]),
+    st.lists(st.tuples(st.sampled_from([" ", "", "\t\n", "\x1c", "\u00a0"]), PIECES), max_size=7),
+)
+@example("SEARCH", [(" ", '"x"'), (" ", "LIMIT"), (" ", "7"), (" ", "from"), (" ", "notes")])
+@example("TEXT", [(" ", '"x"'), (" ", "FROM"), (" ", "notes"), (" ", "USING"), (" ", "m")])
+def test_a_plain_search_is_read_as_the_reader_reads_it(mode, pieces):
+    text = mode + "".join(space + piece for space, piece in pieces)
+    plan = _plain_search(text, len(mode), mode)
+    if plan is not None:
+        assert plan == _Reader(text, len(mode), mode).plan()
+
+
+def test_most_searches_are_plain():
+    text = 'SEMANTIC "the boiler\'s feed" FROM notes USING small LIMIT 5'
+    plan = _plain_search(text, len("SEMANTIC"), "SEMANTIC")
+    assert plan is not None and plan.as_dict() == {
+        "mode": "SEMANTIC", "words": "the boiler's feed", "source": "notes", "model": "small",
+        "limit": 5,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [None, 5, b"SCHEMA", ["SCHEMA"]])

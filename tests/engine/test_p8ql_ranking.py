@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphalgo.p8ql.ranking import distance, fuse
+from graphalgo.p8ql.ranking import distance, fuse, sum_of_products
 from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of
 
 REALS = st.floats(-1e6, 1e6, width=32)
@@ -74,7 +74,8 @@ def test_vectors_as_the_server_sends_them_have_the_same_distances(pair, kind):
     by_pgvector = struct.pack(f"!HH{len(other)}f", len(other), 0, *other)
     for form in (sent, by_pgvector):
         assert numbers_of(form, len(one)) == other
-        assert distances_of_sent(kind, one)(form) == distance(kind, one, other)
+        for squares in (None, sum_of_products(other, other)):
+            assert distances_of_sent(kind, one)(form, squares) == distance(kind, one, other)
 
 
 @pytest.mark.parametrize(
