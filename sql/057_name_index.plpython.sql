@@ -225,6 +225,22 @@ begin
             message = 'p_rebuild is null, but must be true or false',
             hint = 'Write p_rebuild => true to build the whole index again, or leave it out.';
     end if;
+    -- Told even where there is nothing to write: a job that is run in the wrong place
+    -- should not be told so only now and then. On a standby every transaction only reads.
+    if current_setting('transaction_read_only')::boolean then
+        raise exception using
+            errcode = '25006',
+            message = case
+                when pg_is_in_recovery()
+                then 'aiq.refresh_names() writes, but this server is a standby, which only reads'
+                else 'aiq.refresh_names() writes, but this transaction only reads'
+            end,
+            hint = case
+                when pg_is_in_recovery()
+                then 'Call it on the primary: a standby has what that has refreshed.'
+                else 'Call it in a transaction of its own that is not read only.'
+            end;
+    end if;
     return query
     select r.folded, r.names, r.segments, r.rebuilt, r.busy
     from aiq.refresh_names_plpython(p_rebuild) as r

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,28 @@ import pytest
 from graphalgo.cluster import down
 
 
-@pytest.fixture
-def top() -> Iterator[Path]:
-    """A directory that the server's user can get into, as pytest's own are not."""
+@contextmanager
+def place_for_servers() -> Iterator[Path]:
+    """Make a directory that the server's user can get into, as pytest's own are not."""
     place = Path(tempfile.mkdtemp(prefix="cluster-test-", dir="/var/tmp"))
     place.chmod(0o755)
-    yield place
-    for marker in list(place.rglob("graphalgo-cluster.json")):
-        down(marker.parent, purge=True)
-    shutil.rmtree(place)
+    try:
+        yield place
+    finally:
+        for marker in list(place.rglob("graphalgo-cluster.json")):
+            down(marker.parent, purge=True)
+        shutil.rmtree(place)
+
+
+@pytest.fixture
+def top() -> Iterator[Path]:
+    """A directory for one test's servers."""
+    with place_for_servers() as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def module_top() -> Iterator[Path]:
+    """A directory for servers that the tests of a module share."""
+    with place_for_servers() as place:
+        yield place

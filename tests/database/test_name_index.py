@@ -214,6 +214,16 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
         connection.execute("select * from aiq.similar_keys('{one}', 0.5)")
 
 
+def test_a_refresh_where_nothing_may_be_written_is_refused_though_there_is_nothing_to_write(
+    names_dsn: str,
+) -> None:
+    with psycopg.connect(names_dsn, autocommit=True) as connection:
+        connection.execute("begin read only")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="only reads") as raised:
+            refresh(connection)
+        assert "transaction of its own" in (raised.value.diag.message_hint or "")
+
+
 def test_two_tenants_see_their_own_names_alone(connection: psycopg.Connection[Any]) -> None:
     connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
     connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
