@@ -97,7 +97,8 @@ def test_each_of_a_nodes_names_has_its_own_similarity(
     names = ["northern star", "northern star lines", "star northern", "northern stars ltd"]
     held = (
         "insert into aiq.node_keys (node_id, key, kind, is_name)"
-        " select u.number %% 3 + 1, u.name || ' ' || repeat('x', (u.number / 3)::int), 'alias', true"
+        " select u.number %% 3 + 1, u.name || ' ' || repeat('x', (u.number / 3)::int),"
+        " 'alias', true"
         " from unnest(%s::text[]) with ordinality as u (name, number)"
     )
     connection.execute(held, [names])
