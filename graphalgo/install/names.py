@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphalgo.install import server
+from graphalgo.names.serving import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphalgo.install.connection import Connection
 
-# With fewer names pg_trgm's index is as fast.
-FEW = 20_000
 # More changes than this share of the index make searches slower than they need be.
 SHARE = 0.1
 # Of fewer nobody notices.

@@ -8,14 +8,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-# Below some ten thousand names pg_trgm's index is as fast, and a backend that does not
-# import numpy is there sooner.
-SEGMENTS = """
+# With fewer names pg_trgm's index is as fast, and a backend that does not import numpy is
+# there sooner.
+FEW = 10_000
+SEGMENTS = f"""
 select
     s.id, s.token::text as token, s.entries, s.ctype,
     case
-        when coalesce(current_setting('aiq.name_index_from', true), '') = '' then 10000
-        else aiq.name_setting('aiq.name_index_from', 10000)
+        when coalesce(current_setting('aiq.name_index_from', true), '') = '' then {FEW}
+        else aiq.name_setting('aiq.name_index_from', {FEW})
     end as least
 from aiq.name_segments as s
 order by s.id

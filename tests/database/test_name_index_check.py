@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from graphalgo.cli.application import app
 from graphalgo.install import check, install, names
+from graphalgo.names.serving import FEW
 from tests.support.names import random_names, refresh, write_names
 
 
@@ -40,16 +41,16 @@ def test_few_names_need_no_index(names_dsn: str, connection: psycopg.Connection[
 def test_the_index_is_asked_for_then_told_to_be_old_then_to_be_right(
     names_dsn: str, connection: psycopg.Connection[Any]
 ) -> None:
-    write_names(connection, random_names(names.FEW, 1))
+    write_names(connection, random_names(FEW, 1))
     ok, message, remedy = found(names_dsn)
     assert ok is False
     assert "built" in message
     assert (remedy or "").startswith("graphalgo maintain --dsn")
     told = CliRunner().invoke(app, ["maintain", "--dsn", names_dsn])
     assert told.exit_code == 0, told.output
-    assert f"built anew from {names.FEW:,} names" in told.output
+    assert f"built anew from {FEW:,} names" in told.output
     assert found(names_dsn)[0] is True
-    write_names(connection, random_names(names.FEW_CHANGES + 1, 2), names.FEW + 1)
+    write_names(connection, random_names(names.FEW_CHANGES + 1, 2), FEW + 1)
     ok, message, _ = found(names_dsn)
     assert ok is False
     assert "more than 10% of it" in message
@@ -74,7 +75,7 @@ def test_without_numpy_check_says_what_is_lost_and_what_mends_it(
     assert ok is True
     assert "numpy" in message
     assert "apt-get install python3-numpy" in (remedy or "")
-    write_names(connection, random_names(names.FEW, 3), 10)
+    write_names(connection, random_names(FEW, 3), 10)
     ((ok, _, _),) = names.problems(connection, None, "graphalgo maintain")
     assert ok is False
 
