@@ -266,13 +266,13 @@ class NameIndex:
         for start in range(0, len(changed), BLOCK_NAMES // 4):
             _add(names, changed[start : start + BLOCK_NAMES // 4])
             self.check_interrupts()
-        cache.changes = None
+        changes = None
         if names.count:
             segment, lists = build(names, self.check_interrupts)
             postings = {trigram: Postings(one, segment.words) for trigram, one in lists.items()}
-            cache.changes = Probes(segment), postings
-        cache.changed = known
-        cache.changes_seen = seen
+            changes = Probes(segment), postings
+        # All at once, and last: whatever interrupts what is above leaves what was known.
+        cache.changes, cache.changed, cache.changes_seen = changes, known, seen
         return cache.changes
 
     # Refreshing.

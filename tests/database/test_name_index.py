@@ -205,6 +205,48 @@ def test_a_small_cache_answers_the_same_and_keeps_no_more_than_it_may(
         assert_exact(connection, names[:10], (0.5,))
 
 
+def test_an_interrupted_search_forgets_nothing_that_was_written(
+    connection: psycopg.Connection[Any],
+) -> None:
+    write_names(connection, random_names(300, 12))
+    refresh(connection)
+    write_names(connection, ["silver harbour"], 1_001)
+    assert assert_exact(connection, ["silver harbour"], (1.0,)) == 1
+    connection.execute("savepoint before")
+    write_names(connection, random_names(300, 13), 2_001)
+    connection.execute("""
+        do language plpython3u $body$
+        from graphalgo.names import tables
+
+        class Interrupted(Exception):
+            pass
+
+        def interrupt_from(number):
+            calls = iter(range(1000))
+
+            def check():
+                if next(calls) >= number:
+                    raise Interrupted
+
+            return check
+
+        ids = plpy.execute(tables.CHANGE_IDS)[0]["ids"]
+        interrupted = 0
+        for number in range(2):
+            index = tables.NameIndex(plpy, GD)
+            index.check_interrupts = interrupt_from(number)
+            try:
+                index._changes(ids)
+            except Interrupted:
+                interrupted += 1
+        if interrupted < 2:
+            plpy.fatal("it was not interrupted at both places")
+        $body$
+    """)
+    connection.execute("rollback to before")
+    assert assert_exact(connection, ["silver harbour"], (1.0,)) == 1
+
+
 def test_a_setting_that_is_no_number_is_refused_by_name(
     connection: psycopg.Connection[Any],
 ) -> None:
