@@ -14,10 +14,7 @@ FEW = 10_000
 SEGMENTS = f"""
 select
     s.id, s.token::text as token, s.entries, s.ctype,
-    case
-        when coalesce(current_setting('aiq.name_index_from', true), '') = '' then {FEW}
-        else aiq.name_setting('aiq.name_index_from', {FEW})
-    end as least
+    aiq.name_setting('aiq.name_index_from', {FEW}) as least
 from aiq.name_segments as s
 order by s.id
 """

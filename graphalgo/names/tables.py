@@ -59,10 +59,7 @@ CTYPE = "select aiq.name_ctype() as ctype"
 TOKENS = """
 select
     aiq.tokens_of_names($1) as tokens,
-    case
-        when coalesce(current_setting('aiq.name_cache_mb', true), '') = '' then 64
-        else aiq.name_setting('aiq.name_cache_mb', 64)
-    end as cache_mb
+    aiq.name_setting('aiq.name_cache_mb', 64) as cache_mb
 """
 CHANGES = "select id, node_id, mark, tokens from aiq.name_change_tokens"
 SOME_CHANGES = CHANGES + " where id = any ($1)"
