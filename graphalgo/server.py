@@ -135,11 +135,11 @@ def _numbers(values: list[int]) -> str:
 
 def search_name_index(
     plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
-) -> Iterator[tuple[str | None, str | None, str | None, str | None, bool]]:
+) -> Iterator[tuple[str | None, str | None, str | None, str | None, str | None, bool]]:
     """Answer `aiq.search_name_index` in blocks; one row that says no where it cannot."""
     from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
 
-    segments = segments_that_serve(plpy, shared, len(names))
+    segments = segments_that_serve(plpy, shared, names)
     hits = None
     if segments:
         try:
@@ -147,9 +147,9 @@ def search_name_index(
         except ImportError:
             pass
         else:
-            hits = NameIndex(plpy, shared).hits(segments, names, threshold)
+            hits = NameIndex(plpy, shared).hits(segments, threshold)
     if hits is None:
-        yield None, None, None, None, False
+        yield None, None, None, None, None, False
         return
     for start in range(0, max(len(hits), 1), BLOCK_HITS):
         part = hits[start : start + BLOCK_HITS]
@@ -157,6 +157,7 @@ def search_name_index(
             _numbers(part.numbers.tolist()),
             _numbers(part.holders.tolist()),
             _numbers(part.marks.tolist()),
+            _array([f'"({place >> 16},{place & 65535})"' for place in part.places.tolist()]),
             _array(part.similarities_as_text()),
             True,
         )

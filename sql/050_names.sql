@@ -14,14 +14,34 @@ comment on function aiq.name_similarity(text, text) is
 revoke all on function aiq.name_similarity(text, text) from public;
 grant execute on function aiq.name_similarity(text, text) to authenticated, aiq_worker, aiq_engine;
 
+-- Of a version that did not tell places.
+do $$
+declare
+    item text;
+begin
+    foreach item in array array['indexed_name_candidates', 'search_name_index'] loop
+        if exists (
+            select from pg_proc as p
+            where
+                p.oid = to_regprocedure(format('aiq.%I(text[], real)', item))
+                and not 'places' = any (p.proargnames)
+        ) then
+            execute format('drop function aiq.%I(text[], real)', item);
+        end if;
+    end loop;
+end
+$$;
+
 -- Where the project's own index of names is there, a later file makes this anew.
 create or replace function aiq.indexed_name_candidates(p_names text[], p_similarity real)
-returns table (numbers text, holders text, marks text, similarities text, served boolean)
+returns table (
+    numbers text, holders text, marks text, places text, similarities text, served boolean
+)
 language plpgsql stable security definer rows 1
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select null, null, null, null, false;
+    return query select null, null, null, null, null, false;
 end
 $$;
 alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;
@@ -104,6 +124,40 @@ comment on function aiq.similar_name_candidates(text[], real) is
 revoke all on function aiq.similar_name_candidates(text[], real) from public;
 grant execute on function aiq.similar_name_candidates(text[], real) to aiq_owner;
 
+-- Which of some names that the index of names has found do not lie where they did when it
+-- was made: the nodes that hold or held them, whether the caller may see them or not.
+create or replace function aiq.moved_names(p_holders bigint[], p_marks bigint[], p_places tid[])
+returns bigint[]
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_nestloop = off
+set jit = off
+as $$
+begin
+    return array(
+        select distinct c.holder
+        from unnest(p_holders, p_marks) as c (holder, mark)
+        where not exists (
+            select
+            from (
+                select h.node_id, hashtextextended(h.key collate "C", 0) as mark
+                from aiq.node_keys as h
+                where h.ctid = any (p_places) and case when h.retired_at is null then h.is_name end
+                offset 0
+            ) as k
+            where k.node_id = c.holder and k.mark = c.mark
+        )
+    );
+end
+$$;
+alter function aiq.moved_names(bigint[], bigint[], tid[]) owner to aiq_engine;
+comment on function aiq.moved_names(bigint[], bigint[], tid[]) is
+    'Candidate function: holders of names, each given by its holder, its mark and where its row lay, that do not lie there';
+revoke all on function aiq.moved_names(bigint[], bigint[], tid[]) from public;
+grant execute on function aiq.moved_names(bigint[], bigint[], tid[]) to aiq_owner;
+
 create or replace function aiq.similar_keys(p_names text[], p_similarity real)
 returns table (name_number bigint, node_id bigint, key text, soft boolean, similarity real)
 language plpgsql stable security definer
@@ -117,6 +171,8 @@ as $$
 declare
     block record;
     served boolean;
+    seen bigint;
+    moved bigint[];
     -- Numbered from 1, whatever the array's own bounds.
     names constant text[] := array(select u.name from unnest(p_names) as u (name));
 begin
@@ -139,15 +195,16 @@ begin
     end if;
     for block in
         select
-            c.numbers::bigint[], c.holders::bigint[], c.marks::bigint[], c.similarities::real[],
-            c.served
+            c.numbers::bigint[], c.holders::bigint[], c.marks::bigint[], c.places::tid[],
+            c.similarities::real[], c.served
         from aiq.indexed_name_candidates(names, p_similarity) as c
     loop
         served := block.served;
         exit when not served;
-        -- Each node is read once, and joined to the candidates by hashing: in a loop,
-        -- a thousand candidates would be compared with a thousand names each. The index
-        -- knows the similarity of the very name that has this mark.
+        -- Each row is read once, where it lay when the index was made, and joined to the
+        -- candidates by hashing: in a loop, a thousand candidates would be compared with a
+        -- thousand names each. The index knows the similarity of the very name that its
+        -- node holds with this mark.
         perform set_config('enable_nestloop', 'off', true);
         return query
         select c.number, k.node_id, k.key, k.soft, c.similarity
@@ -158,11 +215,33 @@ begin
             select h.node_id, h.key, h.soft, hashtextextended(h.key collate "C", 0) as mark
             from aiq.node_keys as h
             where
-                h.node_id = any (block.holders)
+                h.ctid = any (block.places)
                 and case when h.retired_at is null then h.is_name end
             offset 0
         ) as k on k.node_id = c.holder and k.mark = c.mark
         where (select rbac.caller_audiences()) is not null;
+        get diagnostics seen = row_count;
+        -- The others are not the caller's to see, or are elsewhere by now, or gone.
+        if seen < cardinality(block.holders) then
+            moved := aiq.moved_names(block.holders, block.marks, block.places);
+            return query
+            select c.number, k.node_id, k.key, k.soft, c.similarity
+            from unnest(
+                block.numbers, block.holders, block.marks, block.similarities
+            ) as c (number, holder, mark, similarity)
+            join (
+                select h.node_id, h.key, h.soft, hashtextextended(h.key collate "C", 0) as mark
+                from aiq.node_keys as h
+                where
+                    h.node_id = any (moved)
+                    and case when h.retired_at is null then h.is_name end
+                    and not exists (
+                        select from unnest(block.places) as s (place) where s.place = h.ctid
+                    )
+                offset 0
+            ) as k on k.node_id = c.holder and k.mark = c.mark
+            where cardinality(moved) > 0;
+        end if;
         perform set_config('enable_nestloop', 'on', true);
     end loop;
     if served then

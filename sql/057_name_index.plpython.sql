@@ -22,12 +22,20 @@ alter table aiq.name_segments owner to aiq_owner;
 -- A segment of an earlier version has none; by its ctype it does not serve.
 alter table aiq.name_segments add column if not exists marks bytea not null default '';
 alter table aiq.name_segments alter column marks drop default;
+alter table aiq.name_segments add column if not exists places bytea not null default '';
+alter table aiq.name_segments alter column places drop default;
+alter table aiq.name_segments add column if not exists file oid;
 alter table aiq.name_segments alter column holders set storage external;
 alter table aiq.name_segments alter column marks set storage external;
+alter table aiq.name_segments alter column places set storage external;
 comment on table aiq.name_segments is
     'The parts of the index of names: entries in the order of their numbers of trigrams, and which node holds each';
 comment on column aiq.name_segments.marks is
     'A hash of each entry''s name, by which it is told from others of its node';
+comment on column aiq.name_segments.places is
+    'Where each entry''s row lay in aiq.node_keys: read there first, and by its node where it has moved';
+comment on column aiq.name_segments.file is
+    'In which file of aiq.node_keys that was: where the table has been written anew, the next refresh builds the index anew';
 comment on column aiq.name_segments.ctype is
     'What the server took for words, and made of a name by hashing it, when the segment was made: see aiq.name_ctype';
 
@@ -82,7 +90,8 @@ select
     array_to_string(
         t.trigrams, case when octet_length(k.key) = char_length(k.key) then '' else ',' end
     ) as tokens,
-    hashtextextended(k.key collate "C", 0) as mark
+    hashtextextended(k.key collate "C", 0) as mark,
+    tidsend(k.ctid) as place
 from aiq.node_keys as k
 cross join lateral (select @trgm@.show_trgm(k.key) as trigrams offset 0) as t
 where k.is_name and k.retired_at is null;
@@ -156,15 +165,18 @@ create or replace trigger node_keys_changed_names after update on aiq.node_keys
 referencing old table as before_change new table as after_change
 for each statement execute function aiq.note_changed_names();
 
+-- In plpgsql, which keeps its plan: for one name SQL takes longer to begin than to answer.
 create or replace function aiq.tokens_of_names(p_names text[]) returns text[]
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select array(
+begin
+    return array(
         select array_to_string(@trgm@.show_trgm(u.name), ',')
         from unnest(p_names) with ordinality as u (name, number)
         order by u.number
-    )
+    );
+end
 $$;
 alter function aiq.tokens_of_names(text[]) owner to aiq_engine;
 comment on function aiq.tokens_of_names(text[]) is 'The trigrams of each name, separated by commas';
@@ -173,7 +185,9 @@ revoke all on function aiq.tokens_of_names(text[]) from public;
 drop function if exists aiq.search_name_index(text[], real, int);
 drop function if exists aiq.name_index_serves(int);
 create or replace function aiq.search_name_index(p_names text[], p_similarity real)
-returns table (numbers text, holders text, marks text, similarities text, served boolean)
+returns table (
+    numbers text, holders text, marks text, places text, similarities text, served boolean
+)
 language plpython3u stable security invoker rows 1
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -186,19 +200,21 @@ revoke all on function aiq.search_name_index(text[], real) from public;
 
 -- Python's code never runs as another role than its caller: this is who calls it.
 create or replace function aiq.indexed_name_candidates(p_names text[], p_similarity real)
-returns table (numbers text, holders text, marks text, similarities text, served boolean)
+returns table (
+    numbers text, holders text, marks text, places text, similarities text, served boolean
+)
 language plpgsql stable security definer rows 1
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query
-    select s.numbers, s.holders, s.marks, s.similarities, s.served
+    select s.numbers, s.holders, s.marks, s.places, s.similarities, s.served
     from aiq.search_name_index(p_names, p_similarity) as s;
 end
 $$;
 alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;
 comment on function aiq.indexed_name_candidates(text[], real) is
-    'Candidate function: in blocks, the numbers from 1 of p_names with nodes that hold or held a name similar to each, its mark and its similarity, each the text of an array; what it returns must be read again under the caller''s predicate. Served is false where pg_trgm''s index is to be searched instead.';
+    'Candidate function: in blocks, the numbers from 1 of p_names with nodes that hold or held a name similar to each, its mark, where its row lay and its similarity, each the text of an array; what it returns must be read again under the caller''s predicate. Served is false where pg_trgm''s index is to be searched instead.';
 revoke all on function aiq.indexed_name_candidates(text[], real) from public;
 grant execute on function aiq.indexed_name_candidates(text[], real) to aiq_owner;
 

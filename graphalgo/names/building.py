@@ -1,7 +1,8 @@
 """Segments: the names of an index, turned into one list of entries for each trigram.
 
 An *entry* is one name of one holder, told from the holder's others by a *mark*, a hash
-of the name. Entries are numbered by the size of their
+of the name; with it goes the *place* where the name's row lay in its table when the entry
+was made, which is a hint and no more. Entries are numbered by the size of their
 trigram sets, so that each size is a range of numbers (the length filter of Arasu,
 Ganti & Kaushik, "Efficient exact set-similarity joins", VLDB 2006, without reading a
 length), and within one size by which of the most frequent trigrams they have, so that
@@ -59,6 +60,7 @@ class Names:
         self.count = 0
         self._holders: list[NDArray[np.int64]] = []
         self._marks: list[NDArray[np.int64]] = []
+        self._places: list[NDArray[np.int64]] = []
         self._sizes: list[Integers] = []
         self._trigrams: list[Integers] = []
 
@@ -66,16 +68,19 @@ class Names:
         self,
         holders: NDArray[np.int64],
         marks: NDArray[np.int64],
+        places: NDArray[np.int64],
         sizes: Integers,
         trigrams: Integers,
     ) -> None:
-        """Add names: each one's holder, mark, number of trigrams, and these, one after another.
+        """Add names: each one's holder, mark and place, how many trigrams it has, and these.
 
-        A name without a trigram is similar to nothing and may be left out or not.
+        All trigrams stand one after another. A place that is not known is 0. A name
+        without a trigram is similar to nothing and may be left out or not.
         """
         self.count += len(holders)
         self._holders.append(holders)
         self._marks.append(marks)
+        self._places.append(places)
         self._sizes.append(sizes)
         self._trigrams.append(trigrams)
 
@@ -94,6 +99,11 @@ class Names:
         return np.concatenate([*self._marks, np.empty(0, np.int64)])
 
     @property
+    def places(self) -> NDArray[np.int64]:
+        """The places of all names, in the order they were added."""
+        return np.concatenate([*self._places, np.empty(0, np.int64)])
+
+    @property
     def sizes(self) -> Integers:
         """The number of trigrams of each name, in the order they were added."""
         return np.concatenate([*self._sizes, np.empty(0, np.int32)])
@@ -108,6 +118,8 @@ class Segment:
         The holder of each entry.
     marks : numpy.ndarray
         What tells each entry from others of its holder.
+    places : numpy.ndarray
+        Where the row of each entry lay; 0 where that is not known.
     sizes : numpy.ndarray
         The different sizes of the entries' trigram sets, ascending.
     starts : numpy.ndarray
@@ -115,17 +127,19 @@ class Segment:
         end the number that is after the last.
     """
 
-    __slots__ = ("holders", "marks", "sizes", "starts")
+    __slots__ = ("holders", "marks", "places", "sizes", "starts")
 
     def __init__(
         self,
         holders: NDArray[Any],
         marks: NDArray[np.int64],
+        places: NDArray[np.int64],
         sizes: Integers,
         starts: Integers,
     ) -> None:
         self.holders = holders
         self.marks = marks
+        self.places = places
         self.sizes = sizes
         self.starts = starts
 
@@ -204,14 +218,23 @@ def _placed(names: Names, check_interrupts: Callable[[], None]) -> tuple[Segment
     check_interrupts()
     # The entries before a size's first, less the names before it: what numbers are left over.
     skipped = starts[:-1] - (np.cumsum(counts) - counts)
-    places = np.arange(len(sizes)) + np.repeat(skipped, counts)
+    numbers = np.arange(len(sizes)) + np.repeat(skipped, counts)
     ranks = np.empty(len(sizes), np.int32)
-    ranks[order] = places
-    holders = np.zeros(int(starts[-1]), np.int64)
-    marks = np.zeros(int(starts[-1]), np.int64)
-    holders[places] = names.holders[order]
-    marks[places] = names.marks[order]
-    return Segment(holders, marks, distinct.astype(np.int32), starts.astype(np.int32)), ranks
+    ranks[order] = numbers
+
+    def placed(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.zeros(int(starts[-1]), np.int64)
+        found[numbers] = values[order]
+        return found
+
+    segment = Segment(
+        placed(names.holders),
+        placed(names.marks),
+        placed(names.places),
+        distinct.astype(np.int32),
+        starts.astype(np.int32),
+    )
+    return segment, ranks
 
 
 def _signatures(names: Names, check_interrupts: Callable[[], None]) -> NDArray[np.uint64]:
@@ -311,6 +334,7 @@ def take_apart(
         into.add(
             segment.holders[held].astype(np.int64),
             segment.marks[held],
+            segment.places[held],
             sizes.astype(np.int32),
             chosen.astype(np.int32),
         )

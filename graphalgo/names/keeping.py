@@ -40,9 +40,8 @@ class KeptNames:
                 self._names += [name for name, _ in block]
                 holders = np.arange(place, place + len(block), dtype=np.int64)
                 # Each name is its own holder.
-                collected.add(
-                    holders, np.zeros_like(holders), *flattened(trigrams for _, trigrams in block)
-                )
+                none = np.zeros_like(holders)
+                collected.add(holders, none, none, *flattened(trigrams for _, trigrams in block))
             segment, lists = build(collected)
             self._segments.append(
                 (

@@ -36,8 +36,6 @@ SHORT = 500
 # the entries of more, lists of numbers are counted rather than asked for.
 WHOLE = 50
 MANY = 4_000
-# Lists of which it is counted in one step in how many of them a word is.
-ROWS = 128
 # Words of which the bits of all bitmaps are counted in one step, in the processor's cache.
 CHUNK = 256
 
@@ -150,25 +148,25 @@ class Postings:
         self._words: NDArray[np.uint8] | None = None
 
     def words(self) -> NDArray[np.uint8]:
-        """Return, as a bitmap of octets, which words have an entry of the list."""
+        """Return for each word, as 1 or 0, whether an entry of the list is in it."""
         if self._words is not None:
-            return self._words
+            return self._words if not self.sparse else np.unpackbits(self._words)[: self._count]
         if not self.sparse:
-            words = np.packbits(self.entries != 0)
-        else:
-            there = np.zeros(self._count, np.bool_)
-            there[self.entries >> SHIFT] = True
-            words = np.packbits(there)
-            if len(self.entries) <= SHORT:
-                return words
-        self._words = words
-        return words
+            # Kept as it is asked for, an eighth of the list beside it.
+            self._words = (self.entries != 0).view(np.uint8)
+            return self._words
+        there = np.zeros(self._count, np.bool_)
+        there[self.entries >> SHIFT] = True
+        if len(self.entries) > SHORT:
+            self._words = np.packbits(there)
+        return there.view(np.uint8)
 
     @property
     def nbytes(self) -> int:
         """How many bytes are kept, or will be once the words have been asked for."""
-        short = self.sparse and len(self.entries) <= SHORT
-        return self.entries.nbytes + (0 if short else self._count // 8)
+        if not self.sparse:
+            return self.entries.nbytes + self._count
+        return self.entries.nbytes + (self._count // 8 if len(self.entries) > SHORT else 0)
 
 
 def search(plan: Plan, lists: Sequence[Postings]) -> Found:
@@ -195,12 +193,15 @@ def search(plan: Plan, lists: Sequence[Postings]) -> Found:
     # Trigrams that no entry has are read at no cost.
     if not plan.least or len(lists) < plan.least:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    words = _words(plan, lists)
+    there = [one.words() for one in lists]
+    words = _words(plan, there)
     if not len(words):
         return words, words
     counts = _bitmaps_counted(plan, words, [one.entries for one in lists if not one.sparse])
     numbers = [
-        _Numbers(one.entries, np.unpackbits(one.words())[words]) for one in lists if one.sparse
+        _Numbers(one.entries, within[words])
+        for one, within in zip(lists, there, strict=True)
+        if one.sparse
     ]
     # Lists of numbers are asked about what has enough of the others, if all of them have
     # it that are in its word; where that leaves too many, they are counted first.
@@ -218,14 +219,11 @@ def search(plan: Plan, lists: Sequence[Postings]) -> Found:
     return _entries(words, places), common
 
 
-def _words(plan: Plan, lists: Sequence[Postings]) -> NDArray[np.int64]:
-    """Return the words in which an entry may be similar."""
+def _words(plan: Plan, there: Sequence[NDArray[np.uint8]]) -> NDArray[np.int64]:
+    """Return the words in which an entry may be similar, by which lists are in which words."""
     most = np.zeros(plan.words, plan.needs.dtype)
-    for start in range(0, len(lists), ROWS):
-        part = lists[start : start + ROWS]
-        # A row for each list, an octet for each word.
-        there = np.unpackbits(np.concatenate([one.words() for one in part]))
-        most += np.add.reduce(there.reshape(len(part), -1), axis=0, dtype=most.dtype)[: len(most)]
+    for one in there:
+        most += one
     words: NDArray[np.int64] = (most >= plan.needs).nonzero()[0]
     return words
 
@@ -322,22 +320,26 @@ class Hits:
         The number of the probe, of each hit.
     holders, marks : numpy.ndarray
         Whose name it is, and which of theirs.
+    places : numpy.ndarray
+        Where its row lay, as in a segment.
     similarities : numpy.ndarray
         How similar it is to the probe, as pg_trgm computes it in a ``real``.
     """
 
-    __slots__ = ("holders", "marks", "numbers", "similarities")
+    __slots__ = ("holders", "marks", "numbers", "places", "similarities")
 
     def __init__(
         self,
         numbers: NDArray[np.int64],
         holders: NDArray[np.int64],
         marks: NDArray[np.int64],
+        places: NDArray[np.int64],
         similarities: NDArray[np.float32],
     ) -> None:
         self.numbers = numbers
         self.holders = holders
         self.marks = marks
+        self.places = places
         self.similarities = similarities
 
     def __len__(self) -> int:
@@ -345,31 +347,36 @@ class Hits:
 
     def __getitem__(self, which: slice | NDArray[np.int64]) -> Hits:
         return Hits(
-            self.numbers[which], self.holders[which], self.marks[which], self.similarities[which]
+            self.numbers[which],
+            self.holders[which],
+            self.marks[which],
+            self.places[which],
+            self.similarities[which],
         )
 
     def similarities_as_text(self) -> list[str]:
         """Return each similarity as short as a ``real`` can be written."""
-        # They are few, and to write one takes a microsecond.
-        few, which = np.unique(self.similarities, return_inverse=True)
-        texts = [str(one) for one in few]
-        return [texts[place] for place in which.tolist()]
+        return [_TEXTS[value] for value in self.similarities.tolist()]
 
     @staticmethod
     def together(parts: Sequence[Hits]) -> Hits:
         """Put hits together, each name of a probe once."""
-        numbers = np.concatenate([np.empty(0, np.int64), *(part.numbers for part in parts)])
-        holders = np.concatenate([np.empty(0, np.int64), *(part.holders for part in parts)])
-        marks = np.concatenate([np.empty(0, np.int64), *(part.marks for part in parts)])
-        similarities = np.concatenate(
-            [np.empty(0, np.float32), *(part.similarities for part in parts)]
-        )
-        hits = Hits(numbers, holders, marks, similarities)
+        if len(parts) == 1:
+            hits = parts[0]
+        else:
+            hits = Hits(
+                np.concatenate([np.empty(0, np.int64), *(part.numbers for part in parts)]),
+                np.concatenate([np.empty(0, np.int64), *(part.holders for part in parts)]),
+                np.concatenate([np.empty(0, np.int64), *(part.marks for part in parts)]),
+                np.concatenate([np.empty(0, np.int64), *(part.places for part in parts)]),
+                np.concatenate([np.empty(0, np.float32), *(part.similarities for part in parts)]),
+            )
         # Names of which no two have the same number here are all different.
-        mixed = (numbers * 0x9E3779B1 + holders) * 0x85EBCA6B + marks
-        if len(np.unique(mixed)) == len(hits):
+        mixed = (hits.numbers * 0x9E3779B1 + hits.holders) * 0x85EBCA6B + hits.marks
+        mixed.sort()
+        if not (mixed[1:] == mixed[:-1]).any():
             return hits
-        hits = hits[np.lexsort((marks, holders, numbers))]
+        hits = hits[np.lexsort((hits.marks, hits.holders, hits.numbers))]
         others = np.ones(len(hits), np.bool_)
         others[1:] = (
             (hits.marks[1:] != hits.marks[:-1])
@@ -377,6 +384,21 @@ class Hits:
             | (hits.numbers[1:] != hits.numbers[:-1])
         )
         return hits[np.flatnonzero(others)]
+
+
+class _Texts(dict[float, str]):
+    """How each value of a ``real`` is written: to write one takes as long as to look at forty."""
+
+    __slots__ = ()
+
+    def __missing__(self, value: float) -> str:
+        text = str(np.float32(value))
+        if len(self) < 10_000:
+            self[value] = text
+        return text
+
+
+_TEXTS = _Texts()
 
 
 class Probes:
@@ -437,6 +459,7 @@ class Probes:
                         np.full(len(entries), number, np.int64),
                         self.segment.holders[entries].astype(np.int64),
                         self.segment.marks[entries],
+                        self.segment.places[entries],
                         plan.similarities(entries, common),
                     )
                 )

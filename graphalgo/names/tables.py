@@ -32,58 +32,52 @@ from graphalgo.names.search import Hits, Postings, Probes
 from graphalgo.names.tokens import flattened, numbers_of_ascii, numbers_of_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from numpy.typing import NDArray
 
     from graphalgo.names.building import Bits, Integers
 
-    # A name written since the last refresh: its holder, mark and trigrams.
-    Change: TypeAlias = tuple[int, int, list[int]]
+    # A name: its holder, mark, place and trigrams.
+    Change: TypeAlias = tuple[int, int, bytes, list[int]]
 
 SEGMENTS = "select id, token::text as token, entries from aiq.name_segments order by id"
-SEGMENT = "select holders, marks, sizes, starts from aiq.name_segments where id = $1"
+SEGMENT = "select holders, marks, places, sizes, starts from aiq.name_segments where id = $1"
 LISTS = """
 select trigram, bitmap, entries from aiq.name_lists
 where segment_id = $1 and trigram = any ($2)
 """
 ALL_LISTS = "select trigram, bitmap, entries from aiq.name_lists where segment_id = $1"
-CHANGE_IDS = """
-select
-    string_agg(int8send(c.id), ''::bytea order by c.id) as ids,
-    count(*) > aiq.most_name_changes() as many
-from (select id from aiq.name_changes limit aiq.most_name_changes() + 1) as c
-"""
 CTYPE = "select aiq.name_ctype() as ctype"
-TOKENS = """
-select
-    aiq.tokens_of_names($1) as tokens,
-    aiq.name_setting('aiq.name_cache_mb', 64) as cache_mb
-"""
-CHANGES = "select id, node_id, mark, tokens from aiq.name_change_tokens"
+# Where their rows lie is not asked: they may be written again before they are folded in.
+CHANGES = "select id, node_id, mark, tidsend('(0,0)') as place, tokens from aiq.name_change_tokens"
 SOME_CHANGES = CHANGES + " where id = any ($1)"
-NAMES = "select node_id, mark, size, tokens from aiq.name_tokens where size > 0"
+NAMES = "select node_id, mark, place, size, tokens from aiq.name_tokens where size > 0"
 
 # Only one refresh runs at a time; this is the number of its advisory lock.
 LOCK = "select pg_try_advisory_xact_lock(7361747, 1) as held"
 CTYPES = """
-select count(*) filter (where s.ctype <> c.ctype) as other, count(*) as segments
+select
+    count(*) filter (where s.ctype <> c.ctype or s.file is distinct from c.file) as other,
+    count(*) as segments
 from aiq.name_segments as s
-cross join (select aiq.name_ctype() as ctype) as c
+cross join (
+    select aiq.name_ctype() as ctype, pg_relation_filenode('aiq.node_keys') as file
+) as c
 """
 # A name that has been taken away or changed again since need not be folded in. Each is
 # looked for by its own key: the server is kept from reading all names instead.
 FOLDED = """
 select
     c.id, c.node_id, c.mark, c.key, c.tokens,
-    exists (
-        select from aiq.node_keys as h
+    (
+        select tidsend(h.ctid) from aiq.node_keys as h
         where
             h.node_id = c.node_id and h.key = c.key
             and case when h.retired_at is null then h.is_name end
         offset 0
-    ) as live
+    ) as place
 from aiq.name_change_tokens as c
 """
 FORGET_CHANGES = "delete from aiq.name_changes where id = any ($1)"
@@ -91,8 +85,8 @@ FORGET_ALL_CHANGES = "delete from aiq.name_changes"
 FORGET_LISTS = "delete from aiq.name_lists where segment_id = any ($1)"
 FORGET_SEGMENTS = "delete from aiq.name_segments where id = any ($1)"
 WRITE_SEGMENT = """
-insert into aiq.name_segments (entries, ctype, holders, marks, sizes, starts)
-select $1, aiq.name_ctype(), $2, $3, $4, $5
+insert into aiq.name_segments (entries, ctype, file, holders, marks, places, sizes, starts)
+select $1, aiq.name_ctype(), pg_relation_filenode('aiq.node_keys'), $2, $3, $4, $5, $6
 returning id
 """
 WRITE_LISTS = """
@@ -158,17 +152,14 @@ class NameIndex:
 
     # Searching.
 
-    def hits(
-        self, segments: Sequence[Mapping[str, Any]], names: Sequence[str], threshold: float
-    ) -> Hits | None:
+    def hits(self, segments: Sequence[Mapping[str, Any]], threshold: float) -> Hits | None:
         """Find the names, of now or of before, that are similar to each of some names.
 
         Parameters
         ----------
         segments : sequence
-            The segments, as :func:`graphalgo.names.serving.segments_that_serve` gives them.
-        names : sequence of str
-            The names that are looked for.
+            The segments and the names that are looked for, as
+            :func:`graphalgo.names.serving.segments_that_serve` gives them.
         threshold : float
             The least similarity, the value of a ``real`` in (0, 1].
 
@@ -176,7 +167,7 @@ class NameIndex:
         -------
         Hits or None
             By the numbers of the given names, from 1. None where a segment was made under
-            other words, or more has changed since than one search should read.
+            other words.
         """
         cache = self._cache
         if cache.ctype is None:
@@ -184,10 +175,7 @@ class NameIndex:
             cache.ctype = self._query(CTYPE)[0]["ctype"]
         if any(row["ctype"] != cache.ctype for row in segments):
             return None
-        seen = self._query(CHANGE_IDS)[0]
-        if seen["many"]:
-            return None
-        asked = self._query(TOKENS, ("text[]",), list(names))[0]
+        asked = segments[0]
         probes = [
             (number, numbers_of_tokens(text))
             for number, text in enumerate(asked["tokens"], 1)
@@ -197,7 +185,7 @@ class NameIndex:
         try:
             for segment, lists in self._parts(segments, probes):
                 found += segment.run(probes, threshold, lists, self.check_interrupts)
-            changes = self._changes(seen["ids"])
+            changes = self._changes(asked["ids"])
             if changes is not None:
                 segment, lists = changes
                 found += segment.run(probes, threshold, lists, self.check_interrupts)
@@ -223,6 +211,8 @@ class NameIndex:
                 Segment(
                     _small(np.frombuffer(row["holders"], "<i8")),
                     np.frombuffer(row["marks"], "<i8"),
+                    # A segment of an earlier version has none.
+                    np.frombuffer(row["places"] or bytes(len(row["marks"])), "<i8"),
                     np.frombuffer(row["sizes"], "<i4"),
                     np.frombuffer(row["starts"], "<i4"),
                 )
@@ -330,7 +320,7 @@ class NameIndex:
             live = {
                 (row["node_id"], row["key"]): _change(row)
                 for row in rows
-                if row["live"] and row["tokens"]
+                if row["place"] and row["tokens"]
             }
             _add(names, [change for name, change in live.items() if name not in seen])
             seen.update(live)
@@ -376,10 +366,11 @@ class NameIndex:
         segment, lists = build(names, self.check_interrupts)
         number = self._query(
             WRITE_SEGMENT,
-            ("int", "bytea", "bytea", "bytea", "bytea"),
+            ("int", "bytea", "bytea", "bytea", "bytea", "bytea"),
             names.count,
             segment.holders.astype("<i8").tobytes(),
             segment.marks.astype("<i8").tobytes(),
+            segment.places.astype("<i8").tobytes(),
             segment.sizes.astype("<i4").tobytes(),
             segment.starts.astype("<i4").tobytes(),
         )[0]["id"]
@@ -422,7 +413,7 @@ class Cache:
     changes_seen : bytes or None
         The numbers of their rows: under a snapshot that sees the same, they are the same.
     changed : dict
-        The holder, mark and trigrams of each of these rows.
+        The holder, mark, place and trigrams of each of these rows.
     """
 
     # What an entry of the cache costs beside the list itself.
@@ -470,7 +461,7 @@ class Cache:
     def trim(self, most: int) -> None:
         """Drop the least recently used lists until no more than `most` bytes are kept.
 
-        Beside them 12 or 16 bytes a name are kept, unless nothing shall be.
+        Beside them 20 or 24 bytes a name are kept, unless nothing shall be.
         """
         while self._lists and self.size > most:
             _, found = self._lists.popitem(last=False)
@@ -496,22 +487,32 @@ def _bytes_of(found: Integers | Bits) -> bytes:
     return (found if found.dtype == np.uint64 else found.astype("<i4")).tobytes()
 
 
+def _places(rows: Iterable[bytes]) -> NDArray[np.int64]:
+    """Return places as numbers: a block in the table's file, and which of its rows."""
+    found = np.frombuffer(b"".join(rows), [("block", ">u4"), ("row", ">u2")])
+    numbers: NDArray[np.int64] = found["block"].astype(np.int64) << 16 | found["row"]
+    return numbers
+
+
 def _change(row: Mapping[str, Any]) -> Change:
-    return row["node_id"], row["mark"], numbers_of_tokens(row["tokens"])
+    return row["node_id"], row["mark"], row["place"], numbers_of_tokens(row["tokens"])
 
 
 def _add(names: Names, changed: Sequence[Change]) -> None:
-    """Add names, given as holder, mark and trigrams, a step at a time."""
-    with_words = [change for change in changed if change[2]]
+    """Add names a step at a time."""
+    with_words = [change for change in changed if change[3]]
     start = total = 0
-    for place, (_, _, trigrams) in enumerate(with_words, 1):
-        total += len(trigrams)
-        if total > STEP or place == len(with_words):
-            part = with_words[start:place]
-            holders = np.fromiter((holder for holder, _, _ in part), np.int64, len(part))
-            marks = np.fromiter((mark for _, mark, _ in part), np.int64, len(part))
-            names.add(holders, marks, *flattened(trigrams for _, _, trigrams in part))
-            start, total = place, 0
+    for end, change in enumerate(with_words, 1):
+        total += len(change[3])
+        if total > STEP or end == len(with_words):
+            part = with_words[start:end]
+            names.add(
+                np.fromiter((holder for holder, _, _, _ in part), np.int64, len(part)),
+                np.fromiter((mark for _, mark, _, _ in part), np.int64, len(part)),
+                _places(place for _, _, place, _ in part),
+                *flattened(trigrams for _, _, _, trigrams in part),
+            )
+            start, total = end, 0
 
 
 def _add_rows(names: Names, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -519,15 +520,16 @@ def _add_rows(names: Names, rows: Sequence[Mapping[str, Any]]) -> None:
     plain = [row for row in rows if len(row["tokens"]) == 3 * row["size"]]
     others = [_change(row) for row in rows if len(row["tokens"]) != 3 * row["size"]]
     start = total = 0
-    for place, row in enumerate(plain, 1):
+    for end, row in enumerate(plain, 1):
         total += row["size"]
-        if total > STEP or place == len(plain):
-            part = plain[start:place]
+        if total > STEP or end == len(plain):
+            part = plain[start:end]
             names.add(
                 np.fromiter((one["node_id"] for one in part), np.int64, len(part)),
                 np.fromiter((one["mark"] for one in part), np.int64, len(part)),
+                _places(one["place"] for one in part),
                 np.fromiter((one["size"] for one in part), np.int32, len(part)),
                 numbers_of_ascii("".join([one["tokens"] for one in part])),
             )
-            start, total = place, 0
+            start, total = end, 0
     _add(names, others)

@@ -216,7 +216,7 @@ def test_an_interrupted_search_forgets_nothing_that_was_written(
     write_names(connection, random_names(300, 13), 2_001)
     connection.execute("""
         do language plpython3u $body$
-        from graphalgo.names import tables
+        from graphalgo.names import serving, tables
 
         class Interrupted(Exception):
             pass
@@ -230,7 +230,7 @@ def test_an_interrupted_search_forgets_nothing_that_was_written(
 
             return check
 
-        ids = plpy.execute(tables.CHANGE_IDS)[0]["ids"]
+        ids = plpy.execute(plpy.prepare(serving.STATE, ["text[]"]), [[]])[0]["ids"]
         interrupted = 0
         for number in range(2):
             index = tables.NameIndex(plpy, GD)
@@ -245,6 +245,78 @@ def test_an_interrupted_search_forgets_nothing_that_was_written(
     """)
     connection.execute("rollback to before")
     assert assert_exact(connection, ["silver harbour"], (1.0,)) == 1
+
+
+def test_a_name_is_found_wherever_its_row_has_come_to_lie(
+    connection: psycopg.Connection[Any],
+) -> None:
+    names = random_names(400, 17)
+    write_names(connection, names)
+    connection.execute(
+        "insert into aiq.node_keys (node_id, key, kind, is_name)"
+        " select 1, key || ' lines', 'alias', true from aiq.node_keys where node_id <= 200"
+        " on conflict do nothing"
+    )
+    refresh(connection)
+    rows = assert_exact(connection, names[:20], (0.3, 0.6))
+    # Of one node's names some are moved, of others all, and no name changes.
+    connection.execute("update aiq.node_keys set soft = soft where node_id % 3 = 1 and key < 'f'")
+    changes = connection.execute("select count(*) from aiq.name_changes").fetchone()
+    assert changes == (0,), "none has to be read again for it"
+    assert assert_exact(connection, names[:20], (0.3, 0.6)) == rows
+    # Where a row lay there is another one, or the file has no such block, or it is not known.
+    for places in (
+        "substr(places, 9) || substr(places, 1, 8)",
+        "decode(repeat('0100ffffff000000', octet_length(places) / 8), 'hex')",
+        "''",
+    ):
+        connection.execute(
+            f"update aiq.name_segments set token = gen_random_uuid(), places = {places}".encode()
+        )
+        assert assert_exact(connection, names[:20], (0.3, 0.6)) == rows
+
+
+def test_where_the_table_was_written_anew_the_next_refresh_builds_anew(
+    make_database: Callable[[], str],
+) -> None:
+    dsn = make_database()
+    install(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        use_index(connection)
+        names = random_names(300, 18)
+        write_names(connection, names)
+        assert refresh(connection)[3] is True
+        assert refresh(connection)[3] is False
+        connection.execute("delete from aiq.node_keys where node_id % 2 = 1")
+        connection.execute("vacuum full aiq.node_keys")
+        assert_exact(connection, names[:20], (0.3, 0.6))
+        assert refresh(connection)[3] is True
+        assert refresh(connection)[3] is False
+        assert_exact(connection, names[:20], (0.3, 0.6))
+
+
+def test_of_names_that_have_moved_a_caller_sees_their_own_alone(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
+    connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
+    connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
+    write_names(connection, ["northern star line"] * 8)
+    refresh(connection)
+    # Written anew with their scope; then, once more, one of each that all see and that A sees.
+    connection.execute("update aiq.nodes set org_id = %s where id in (1, 2, 3)", [ORG_A])
+    connection.execute("update aiq.nodes set org_id = %s where id in (4, 5)", [ORG_B])
+    refresh(connection, rebuild=True)
+    connection.execute("update aiq.node_keys set soft = soft where node_id in (1, 4, 6)")
+    asked = "select node_id from aiq.similar_keys('{northern star lines}', 0.6) order by 1"
+    for claims, wanted in (
+        ("", [6, 7, 8]),
+        (f'{{"sub": "{USER_A}"}}', [1, 2, 3, 6, 7, 8]),
+    ):
+        connection.execute("select set_config('request.jwt.claims', %s, true)", [claims])
+        connection.execute("set local role authenticated")
+        assert [row[0] for row in connection.execute(asked).fetchall()] == wanted
+        connection.execute("reset role")
 
 
 def test_a_setting_that_is_no_number_is_refused_by_name(
@@ -301,6 +373,7 @@ def test_callers_may_neither_read_nor_refresh_the_index(
         "select * from aiq.name_changes",
         "select * from aiq.name_tokens",
         "select * from aiq.indexed_name_candidates('{}', 0.5)",
+        "select * from aiq.moved_names('{}', '{}', '{}')",
         "select * from aiq.refresh_names()",
     ):
         for role in ("authenticated", "web_anon"):

@@ -62,7 +62,6 @@ def test_any_names_are_found_exactly_however_they_are_searched(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "WHOLE", whole)
         patch.setattr(searching, "SHORT", short)
-        patch.setattr(searching, "ROWS", step)
         patch.setattr(searching, "CHUNK", step)
         patch.setattr(building, "DENSITY", density)
         patch.setattr(building, "MANY_NAMES", min(short, 20))
@@ -74,7 +73,8 @@ def test_each_similarity_is_the_one_that_pg_trgm_computes() -> None:
     names = list(dict.fromkeys([*hard_names(), *random_names(6_000, 5)]))
     collected = Names()
     numbers = [[number_of(one) for one in trigrams(name)] for name in names]
-    collected.add(np.arange(len(names)), np.arange(len(names)) * 7, *flattened(numbers))
+    places = np.arange(len(names))
+    collected.add(places, places * 7, places * 11, *flattened(numbers))
     segment, lists = build(collected)
     postings = {trigram: Postings(found, segment.words) for trigram, found in lists.items()}
     probes = list(enumerate(numbers[::50]))
@@ -90,6 +90,7 @@ def test_each_similarity_is_the_one_that_pg_trgm_computes() -> None:
         if similarity(names[number * 50], name) >= real(0.3)
     )
     assert (hits.marks == hits.holders * 7).all()
+    assert (hits.places == hits.holders * 11).all()
     assert [float(text) for text in hits.similarities_as_text()] == pytest.approx(
         hits.similarities.tolist(), rel=1e-7
     )
@@ -121,12 +122,14 @@ def test_a_segment_taken_apart_is_what_it_was_made_of() -> None:
     lists = [sorted({ord(c) for c in name}) for name in random_names(20_000, 3)]
     names = Names()
     sizes, numbers = flattened(lists)
-    names.add(np.arange(len(lists)), -np.arange(len(lists)), sizes, numbers)
+    numbered = np.arange(len(lists))
+    names.add(numbered, -numbered, numbered << 16, sizes, numbers)
     again = Names()
     take_apart(*build(names), again)
     holders = again.holders.tolist()
     assert again.count == len(lists)
     assert again.marks.tolist() == [-holder for holder in holders]
+    assert again.places.tolist() == [holder << 16 for holder in holders]
     flat = np.concatenate([part for _, _, part in again.blocks()]).tolist()
     place = 0
     for holder, size in zip(holders, again.sizes.tolist(), strict=True):

@@ -61,6 +61,10 @@ def machine_on(dsn: str) -> type[RuleBasedStateMachine]:
             self.writer.execute("delete from aiq.node_keys where node_id = %s", [node])
 
         @rule(node=NODES)
+        def write_again_as_it_is(self, node: int) -> None:
+            self.writer.execute("update aiq.node_keys set soft = soft where node_id = %s", [node])
+
+        @rule(node=NODES)
         def retire_or_restore(self, node: int) -> None:
             self.writer.execute(
                 "update aiq.nodes set retired_at = case when retired_at is null then now() end"
