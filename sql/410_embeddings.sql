@@ -548,8 +548,13 @@ create or replace function aiq.drop_vector_index(p_model_id int) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    index constant regclass := to_regclass('aiq.chunk_vectors_model_' || p_model_id);
 begin
-    execute format('drop index if exists aiq.%I', 'chunk_vectors_model_' || p_model_id);
+    -- Not "if exists": that notices, where it does not, an index that nobody asked for.
+    if index is not null then
+        execute format('drop index %s', index);
+    end if;
 end
 $$;
 alter function aiq.drop_vector_index(int) owner to aiq_owner;

@@ -58,6 +58,7 @@ AsSubOption = Annotated[
     str | None,
     typer.Option(
         "--as-sub",
+        "--as",
         metavar="UUID",
         help="Ask as this user: with the rights of a caller, and seeing what they see.",
         show_default=False,

@@ -221,8 +221,7 @@ def opened(
     where : str
         ``server``, ``client`` or ``auto``; only with a database.
     as_sub, as_org : optional
-        The user to ask as, and the organisations that they ask for; only with a
-        database.
+        The user to ask as, and the organisations that they ask for.
 
     Raises
     ------
@@ -244,12 +243,7 @@ def opened(
                 "--dsn and --graph are both given, but only one graph can be asked",
                 "Leave one of them out.",
             )
-        if as_sub is not None or as_org:
-            raise InvalidValue(
-                "--as-sub and --as-org are for a database: in a graph file nothing is anybody's",
-                "Leave them out, or name a database with --dsn DSN.",
-            )
-        yield EngineSource(_twin(graph))
+        yield EngineSource(_twin(graph, *(read_claims(as_sub, as_org) or (None, None))))
         return
     claims = read_claims(as_sub, as_org)
     from graphalgo.install.connection import open_connection
@@ -284,11 +278,11 @@ def written_to(path: Path, picture: str) -> None:
         ) from error
 
 
-def _twin(graph: Path) -> Store:
+def _twin(graph: Path, sub: str | None, orgs: list[str] | None) -> Store:
     from graphalgo.stores.memory import MemoryStore
 
     try:
-        return MemoryStore.from_json(graph)
+        return MemoryStore.from_json(graph, sub=sub, orgs=orgs)
     except OSError as error:
         raise InvalidValue(
             f'the graph file "{graph}" cannot be read: {error.strerror or error}',

@@ -1,7 +1,7 @@
 """The store in memory: the twin of the database's tables.
 
-Everything in it is visible. It loads from Python calls, from JSON, and from
-networkx graphs.
+Everything in it is visible. It loads from Python calls, from JSON (for a caller, only
+what that caller sees), and from networkx graphs.
 """
 
 from __future__ import annotations
@@ -301,7 +301,13 @@ class MemoryStore(MemoryTexts):
         return edge.id
 
     @classmethod
-    def from_dict(cls, graph: Mapping[str, Any]) -> MemoryStore:
+    def from_dict(
+        cls,
+        graph: Mapping[str, Any],
+        *,
+        sub: str | None = None,
+        orgs: Sequence[str] | None = None,
+    ) -> MemoryStore:
         """Build a store from a graph as plain lists, or from the harbour sample's form.
 
         The plain form has `entity_types`, `relations`, `nodes`, `keys`, `edges` and,
@@ -310,6 +316,17 @@ class MemoryStore(MemoryTexts):
         `configuration`), `passages` (`source`, `id`, `title`, `content`),
         `embedding_models` (`name`, `dim`, `distance`, `is_default`, `description`) and
         `embeddings` (`source`, `model`, `id`, `vector`).
+
+        Parameters
+        ----------
+        graph : mapping
+            Of either form.
+        sub : str, optional
+            The user who asks: the store then holds what they see, by `org_id`,
+            `visibility` and `owner_id` of nodes, edges and passages, and by `members`
+            (`org`, `user`). Without a user it holds everything.
+        orgs : sequence of str, optional
+            Of the user's organisations only these.
 
         Raises
         ------
@@ -321,12 +338,19 @@ class MemoryStore(MemoryTexts):
             from graphalgo.samples.harbour import graph_from_harbour  # noqa: PLC0415
 
             try:
-                graph = graph_from_harbour(dict(graph))
+                members = graph.get("members", ())
+                graph = graph_from_harbour(dict(graph), scoped=sub is not None)
+                graph = {**graph, "members": members}
             except (AttributeError, KeyError, TypeError) as error:
                 raise InvalidValue(
                     f"the graph has tables, but is not in the harbour sample's form: {error!r}",
                     "Write the plain form: entity_types, relations, nodes, keys and edges.",
                 ) from error
+        caller = None
+        if sub is not None:
+            from graphalgo.stores.memory_callers import Caller  # noqa: PLC0415
+
+            caller = Caller(sub, orgs, graph.get("members", ()))
         store = cls()
         for name, add in (
             ("entity_types", store._add_type_from),
@@ -340,14 +364,22 @@ class MemoryStore(MemoryTexts):
             ("embedding_models", store._add_model_from),
             ("embeddings", store._add_embedding_from),
         ):
-            _add_entries(name, graph.get(name, ()), add)
+            _add_entries(name, graph.get(name, ()), caller.only(name, add) if caller else add)
         if verdicts := graph.get("verdicts"):
-            store.judge_by(verdicts)
+            store.judge_by(filter(caller.shows_pair, verdicts) if caller else verdicts)
         return store
 
     @classmethod
-    def from_json(cls, source: str | Path | Mapping[str, Any]) -> MemoryStore:
+    def from_json(
+        cls,
+        source: str | Path | Mapping[str, Any],
+        *,
+        sub: str | None = None,
+        orgs: Sequence[str] | None = None,
+    ) -> MemoryStore:
         """Build a store from a JSON file, or from its contents as a dictionary.
+
+        `sub` and `orgs` are those of :meth:`from_dict`.
 
         Raises
         ------
@@ -357,7 +389,7 @@ class MemoryStore(MemoryTexts):
             The file cannot be read.
         """
         if isinstance(source, Mapping):
-            return cls.from_dict(source)
+            return cls.from_dict(source, sub=sub, orgs=orgs)
         path = Path(source)
         try:
             graph = loads(path.read_text(encoding="utf-8"))
@@ -370,7 +402,7 @@ class MemoryStore(MemoryTexts):
                 f"{path} holds a {type(graph).__name__}, but must hold a JSON object",
                 "Write the lists entity_types, relations, nodes, keys and edges in one object.",
             )
-        return cls.from_dict(graph)
+        return cls.from_dict(graph, sub=sub, orgs=orgs)
 
     @classmethod
     def from_networkx(

@@ -70,13 +70,51 @@ def test_a_caller_that_is_none_is_refused(run, command, options, says):
     assert "SQLSTATE 22023" in answer.stderr
 
 
-def test_a_graph_file_has_no_callers(monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    path = tmp_path_factory.mktemp("graph") / "harbour.json"
+    path.write_text(json.dumps(harbour_json()), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("option", ["--as", "--as-sub"])
+@pytest.mark.parametrize("user", [MERIDIAN, KESTREL])
+@pytest.mark.parametrize(
+    "command",
+    [
+        QUESTION,
+        ["walk", "Aurora Kestrel"],
+        ["lookup", "Aurora Kestrel", "Meridian Dawn"],
+        ["query", 'GRAPH "rotterdam" DEPTH 2'],
+        ["query", 'LOOKUP "Aurora Kestrel", "Meridian Dawn"'],
+        ["query", "SCHEMA graph"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_graph_file_answers_a_caller_as_the_database_does(run, graph, command, user, option):
+    there = run(*command, option, user)
+    here = CliRunner(env={"GRAPHALGO_DSN": ""}).invoke(
+        app, [*command, "--graph", graph, option, user]
+    )
+    assert here.exit_code == there.exit_code
+    assert here.stderr == there.stderr
+    assert here.stdout == there.stdout
+    assert here.stdout + here.stderr
+
+
+def test_a_caller_of_a_graph_file_may_narrow_to_no_organisation_but_theirs(monkeypatch, graph):
     monkeypatch.delenv("GRAPHALGO_DSN", raising=False)
-    path = tmp_path / "harbour.json"
-    path.write_text(json.dumps(harbour_json()))
-    answer = CliRunner().invoke(app, [*QUESTION, "--graph", str(path), "--as-sub", KESTREL])
-    assert answer.exit_code == 2
-    assert "--as-sub and --as-org are for a database" in answer.stderr
+    question = ["lookup", "Aurora Kestrel", "--graph", graph, "--as", KESTREL]
+    for options, found in (
+        ([], True),
+        (["--as-org", KESTREL_ORG], True),
+        (["--as-org", MERIDIAN], False),
+    ):
+        answer = CliRunner().invoke(app, [*question, *options])
+        assert ("VSL-4" in answer.stdout) is found
+    answer = CliRunner().invoke(app, [*question[:-1], "kestrel"])
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert '--as-sub is "kestrel", but must be a uuid' in answer.stderr
 
 
 def test_a_user_who_may_not_ask_as_others_is_told_so(run, tenants_dsn):

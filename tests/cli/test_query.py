@@ -89,11 +89,20 @@ def test_a_graph_file_has_no_relations_of_sql(run, graph):
         assert "SQLSTATE 42704" in answer.stderr
 
 
-def test_a_graph_file_has_no_callers(run, graph):
-    sub = harbour.claims_of("kestrel")["sub"]
-    answer = run("query", 'LOOKUP "Meridian Dawn"', "--graph", graph, "--as-sub", sub)
-    assert (answer.exit_code, answer.stdout) == (2, "")
-    assert "in a graph file nothing is anybody's" in answer.stderr
+@pytest.mark.parametrize("tenant", ["meridian", "kestrel"])
+def test_a_graph_file_ranks_for_a_tenant_as_the_database_does(
+    run, graph, vector, tenants_dsn, tenant
+):
+    options = ["--embedding", vector, "--json", "--as", harbour.claims_of(tenant)["sub"]]
+    ranks = []
+    for place in (["--dsn", tenants_dsn], ["--graph", graph]):
+        answer = run("query", 'SEARCH "psc-441" FROM notes', *options, *place)
+        assert answer.exit_code == 0
+        ranks.append(
+            [(row["id"], row["lex"], row["sem"]) for row in json.loads(answer.stdout)["rows"]]
+        )
+    assert ranks[0] == ranks[1]
+    assert ranks[0][0] == {"meridian": (3, 2, 1), "kestrel": (1, 1, 2)}[tenant]
 
 
 def test_an_embedding_comes_from_standard_input_too(run, graph):

@@ -309,6 +309,16 @@ def test_without_pgvector_an_index_is_refused_saying_so(notes):
     notes.execute("select aiq.index_embeddings('small', false)")
 
 
+def test_nobody_is_told_of_an_index_that_was_never_made(notes):
+    told = []
+    notes.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    notes.execute("select aiq.register_embedding_model('small', 2)")
+    notes.execute("select aiq.index_embeddings('small', false)")
+    notes.execute("select aiq.unregister_embedding_model('small')")
+    notes.execute("do $$ begin raise notice 'heard'; end $$")
+    assert told == ["heard"]
+
+
 # Squares
 
 

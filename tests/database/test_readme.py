@@ -10,6 +10,9 @@ import pytest
 
 from graphalgo.install import install
 from graphalgo.loading import load_harbour
+from tests.support import harbour
+from tests.support.readme import EXAMPLES as DIALECT
+from tests.support.readme import QUERIES, check_example
 
 SECTION = (
     (Path(__file__).parents[2] / "README.md")
@@ -56,3 +59,16 @@ def test_texts_and_vectors(connection):
             assert caught.value.sqlstate == "55000"
         else:
             assert answers(connection, script) == told.splitlines()
+
+
+@pytest.mark.parametrize(("text", "told"), DIALECT, ids=QUERIES)
+def test_the_dialect_s_examples_answer_the_same_in_the_server(dsn, text, told):
+    with harbour.caller(dsn, None) as connection:
+
+        def ask(text, vector):
+            try:
+                return connection.execute("select aiq.query(%s, %s)", [text, vector]).fetchone()[0]
+            except psycopg.Error as error:
+                return error.sqlstate, error.diag.message_primary
+
+        check_example(ask, text, told)

@@ -122,6 +122,7 @@ def check_tenants(connection: psycopg.Connection[Any], data: st.DataObject) -> N
                 Bound(MemoryStore.from_dict(part)),
                 ServerFunctions(connection),
                 Bound(ClientStore(connection)),
+                *_twins(graph, claims),
             ]
             for _ in range(3):
                 name, arguments = data.draw(agreement.calls(graph), label="call")
@@ -129,7 +130,19 @@ def check_tenants(connection: psycopg.Connection[Any], data: st.DataObject) -> N
                     agreement.outcome(connection, store, name, arguments) for store in stores
                 ]
                 for other in others:
-                    assert other == first, f"server: {other}\noracle: {first}"
+                    assert other == first, f"found: {other}\noracle: {first}"
+
+
+def _twins(graph: dict[str, Any], claims: dict[str, Any] | None) -> list[Any]:
+    """Return the store in memory that is filled for a caller, where the claims name one."""
+    if not claims or "sub" not in claims:
+        return []
+    whole = {
+        **graph,
+        "members": [{"org": org, "user": user} for org, user in MEMBERS],
+        "verdicts": graph["verdicts"] or agreement.NO_VERDICTS,
+    }
+    return [Bound(MemoryStore.from_dict(whole, sub=claims["sub"], orgs=claims.get("orgs")))]
 
 
 def _check_views(connection: psycopg.Connection[Any], part: dict[str, Any]) -> None:
