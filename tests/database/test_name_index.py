@@ -276,6 +276,31 @@ def test_a_name_is_found_wherever_its_row_has_come_to_lie(
         assert assert_exact(connection, names[:20], (0.3, 0.6)) == rows
 
 
+def test_names_are_read_where_they_lie_and_not_looked_for_by_their_nodes(
+    connection: psycopg.Connection[Any],
+) -> None:
+    """To look for a node takes three pages of an index beside the name's own."""
+    names = random_names(3_000, 21)
+    write_names(connection, names)
+    refresh(connection)
+    # Whichever way callers' plans are made.
+    connection.execute("set local plan_cache_mode = force_generic_plan")
+
+    def searched() -> Any:
+        return connection.execute(
+            "select pg_stat_get_xact_numscans('aiq.node_keys'::regclass),"
+            " pg_stat_get_xact_numscans('aiq.node_keys_pkey'::regclass)"
+        ).fetchone()
+
+    before = searched()
+    asked = "select count(*) from aiq.similar_keys(%s::text[], 0.5)"
+    found = connection.execute(asked, [names[:50]]).fetchone()
+    assert searched() == before
+    connection.execute("update aiq.name_segments set token = gen_random_uuid(), places = ''")
+    assert connection.execute(asked, [names[:50]]).fetchone() == found
+    assert searched() != before, "by their nodes, where it is not known where they lie"
+
+
 def test_where_the_table_was_written_anew_the_next_refresh_builds_anew(
     make_database: Callable[[], str],
 ) -> None:
