@@ -447,7 +447,9 @@ class _Reader:
         """Refuse what has no place anywhere in the dialect."""
         if token.kind == WORD and token.value.startswith(("--", "/*")):
             raise QuerySyntaxError(
-                "a comment has no place here", "Comments belong to SQL alone.", token.position
+                f"{shown(token.value)} begins a comment, which has no place here,",
+                "Leave it out: comments belong to SQL alone.",
+                token.position,
             )
         if token.kind != "other":
             return
