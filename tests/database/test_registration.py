@@ -555,7 +555,7 @@ def test_expressions_that_do_not_hold_are_refused_and_nothing_is_left(
         ("select aiq.unregister_entity_table('vessel', 'harbour.vessels')", "42704",
          'harbour.vessels is not registered as nodes of type "vessel"'),
         ("select aiq.unregister_entity_table(null, 'harbour.vessels')", "42704",
-         'harbour.vessels is not registered as nodes of type "null"'),
+         "harbour.vessels is not registered as nodes of type null"),
         ("select aiq.rebuild('vessel')", "42704",
          'no table is registered as nodes of type "vessel"'),
         ("select aiq.rebuild('boat')", "42704", 'there is no entity type "boat"'),
