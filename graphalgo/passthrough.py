@@ -51,11 +51,6 @@ HINTS = {
     "42P11": "Send one statement, and one that reads: without INTO.",
     "25006": "aiq.sql_passthrough runs what reads; writers are called by themselves.",
 }
-LOCK_LOST: dict[str, str | None] = {
-    "sqlstate": "55P03",
-    "message": "the statement released an advisory lock of the session, and another session has it",
-    "hint": "Leave the session's locks as they are.",
-}
 
 
 class _RolledBack(Exception):
@@ -95,8 +90,13 @@ def sql_passthrough(
             answer = _run_and_tidy(plpy, shared, str(statement), limit)
         except plpy.SPIError as error:
             refusal = _told(error, statement)
-        except _LockLost:
-            refusal = LOCK_LOST
+        except _LockLost as lost:
+            refusal = {
+                "sqlstate": "55P03",
+                "message": f"the statement released the session's advisory lock {lost}, and another"
+                " session has it",
+                "hint": "Leave the session's locks as they are.",
+            }
         else:
             return [(answer["columns"], answer["rows"], answer["row_count"], answer["cut"], None)]
     return [(None, None, None, None, json_text(refusal))]
@@ -299,7 +299,7 @@ def _restore_locks(plpy: Any, before: set[Lock]) -> None:
         _release(plpy, after - before, every=not before)
     lost = [lock for lock in before - after if not _call(plpy, "pg_try_advisory_lock", lock)]
     if lost:
-        raise _LockLost
+        raise _LockLost(", ".join(f"({_key(lock)})" for lock in sorted(lost)))
 
 
 def _release(plpy: Any, locks: Iterable[Lock], *, every: bool) -> None:
@@ -320,10 +320,17 @@ def _release(plpy: Any, locks: Iterable[Lock], *, every: bool) -> None:
 
 def _call(plpy: Any, function: str, lock: Lock) -> bool:
     """Call a function on a lock's key, in the lock's mode."""
-    high, low, form, mode = lock
-    suffix = "_shared" if mode == "ShareLock" else ""
-    key = f"({high}::bigint << 32) | {low}"
-    if form == 2:
-        key = ", ".join(f"'{half - (half >> 31 << 32)}'::int" for half in (high, low))
+    suffix = "_shared" if lock[3] == "ShareLock" else ""
+    type_name = "int" if lock[2] == 2 else "bigint"
+    key = ", ".join(f"'{part}'::{type_name}" for part in _key(lock).split(", "))
     done: bool = plpy.execute(f"select {function}{suffix}({key}) as done")[0]["done"]
     return done
+
+
+def _key(lock: Lock) -> str:
+    """Return a lock's key as it is written: one number, or two."""
+    high, low, form, _ = lock
+    if form == 2:
+        return ", ".join(str(half - (half >> 31 << 32)) for half in (high, low))
+    key = high << 32 | low
+    return str(key - (key >> 63 << 64))

@@ -135,21 +135,16 @@ def _numbers(values: list[int]) -> str:
 
 def search_name_index(
     plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
-) -> Iterator[tuple[str | None, str | None, str | None, str | None, str | None, bool]]:
-    """Answer `aiq.search_name_index` in blocks; one row that says no where it cannot."""
-    from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
-
-    segments = segments_that_serve(plpy, shared, names)
-    hits = None
-    if segments:
-        try:
-            from graphalgo.names.tables import NameIndex  # noqa: PLC0415
-        except ImportError:
-            pass
-        else:
-            hits = NameIndex(plpy, shared).hits(segments, threshold)
+) -> Iterator[tuple[str | None, str | None, str | None, str | None, str | None, bool, str | None]]:
+    """Answer `aiq.search_name_index_plpython` in blocks; one row that says no where it cannot."""
+    try:
+        hits = _name_index_hits(plpy, shared, names, threshold)
+    except plpy.SPIError as error:
+        # Out of an iterator the server would have its own words put before these.
+        yield None, None, None, None, None, False, _refusal(error)
+        return
     if hits is None:
-        yield None, None, None, None, None, False
+        yield None, None, None, None, None, False, None
         return
     for start in range(0, max(len(hits), 1), BLOCK_HITS):
         part = hits[start : start + BLOCK_HITS]
@@ -160,7 +155,24 @@ def search_name_index(
             _array([f'"({place >> 16},{place & 65535})"' for place in part.places.tolist()]),
             _array(part.similarities_as_text()),
             True,
+            None,
         )
+
+
+def _name_index_hits(
+    plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
+) -> Any | None:
+    """Return what the index of names finds, or nothing where it is not to be searched."""
+    from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
+
+    segments = segments_that_serve(plpy, shared, names)
+    if not segments:
+        return None
+    try:
+        from graphalgo.names.tables import NameIndex  # noqa: PLC0415
+    except ImportError:
+        return None
+    return NameIndex(plpy, shared).hits(segments, threshold)
 
 
 def refresh_names(

@@ -48,13 +48,13 @@ begin
     exception when others then
         raise exception using
             errcode = '22023',
-            message = 'the setting request.jwt.claims is not JSON',
+            message = format('the setting request.jwt.claims is not JSON: "%s"', left(p_setting, 80)),
             hint = 'Set it to an object such as {"sub": "<user uuid>", "orgs": ["<uuid>"]}, or leave it empty.';
     end;
     if jsonb_typeof(claims) <> 'object' then
         raise exception using
             errcode = '22023',
-            message = format('the setting request.jwt.claims holds a JSON %s, but must hold an object', jsonb_typeof(claims)),
+            message = format('the setting request.jwt.claims holds a JSON %s, but must hold an object: %s', jsonb_typeof(claims), left(claims::text, 80)),
             hint = 'Set it to an object such as {"sub": "<user uuid>", "orgs": ["<uuid>"]}, or leave it empty.';
     end if;
     claim := 'sub';
@@ -68,7 +68,7 @@ begin
     end if;
     raise exception using
         errcode = '22023',
-        message = format('the claim "%s" in the setting request.jwt.claims is not made of uuids', claim),
+        message = format('the claim "%s" in the setting request.jwt.claims is not made of uuids: %s', claim, left((claims -> claim)::text, 80)),
         hint = 'Write uuids in quotes, such as "e0000000-0000-0000-0000-00000000000a"; "orgs" is a list of them.';
 end
 $$;

@@ -16,19 +16,15 @@ grant execute on function aiq.name_similarity(text, text) to authenticated, aiq_
 
 -- Of a version that did not tell places.
 do $$
-declare
-    item text;
 begin
-    foreach item in array array['indexed_name_candidates', 'search_name_index'] loop
-        if exists (
-            select from pg_proc as p
-            where
-                p.oid = to_regprocedure(format('aiq.%I(text[], real)', item))
-                and not 'places' = any (p.proargnames)
-        ) then
-            execute format('drop function aiq.%I(text[], real)', item);
-        end if;
-    end loop;
+    if exists (
+        select from pg_proc as p
+        where
+            p.oid = to_regprocedure('aiq.indexed_name_candidates(text[], real)')
+            and not 'places' = any (p.proargnames)
+    ) then
+        drop function aiq.indexed_name_candidates(text[], real);
+    end if;
 end
 $$;
 

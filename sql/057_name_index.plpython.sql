@@ -183,20 +183,22 @@ comment on function aiq.tokens_of_names(text[]) is 'The trigrams of each name, s
 revoke all on function aiq.tokens_of_names(text[]) from public;
 
 drop function if exists aiq.search_name_index(text[], real, int);
+drop function if exists aiq.search_name_index(text[], real);
 drop function if exists aiq.name_index_serves(int);
-create or replace function aiq.search_name_index(p_names text[], p_similarity real)
+create or replace function aiq.search_name_index_plpython(p_names text[], p_similarity real)
 returns table (
-    numbers text, holders text, marks text, places text, similarities text, served boolean
+    numbers text, holders text, marks text, places text, similarities text, served boolean,
+    refusal text
 )
 language plpython3u stable security invoker rows 1
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set jit = off
 as $plpython$@plpy:search_name_index@$plpython$;
-alter function aiq.search_name_index(text[], real) owner to aiq_engine;
-comment on function aiq.search_name_index(text[], real) is
-    'What aiq.indexed_name_candidates calls';
-revoke all on function aiq.search_name_index(text[], real) from public;
+alter function aiq.search_name_index_plpython(text[], real) owner to aiq_engine;
+comment on function aiq.search_name_index_plpython(text[], real) is
+    'What aiq.indexed_name_candidates calls; a refusal is in its last column';
+revoke all on function aiq.search_name_index_plpython(text[], real) from public;
 
 -- Python's code never runs as another role than its caller: this is who calls it.
 create or replace function aiq.indexed_name_candidates(p_names text[], p_similarity real)
@@ -209,7 +211,8 @@ as $$
 begin
     return query
     select s.numbers, s.holders, s.marks, s.places, s.similarities, s.served
-    from aiq.search_name_index(p_names, p_similarity) as s;
+    from aiq.search_name_index_plpython(p_names, p_similarity) as s
+    where s.refusal is null or aiq.refuse(s.refusal);
 end
 $$;
 alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;

@@ -26,6 +26,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set extra_float_digits = 1
 as $$
+declare
+    missing bigint;
 begin
     if p_a is null or p_b is null or p_a = p_b then
         raise exception using
@@ -40,10 +42,14 @@ begin
             message = format('p_confidence is %s, but must be from 0 to 1', coalesce(p_confidence::text, 'null')),
             hint = 'Write 0 for "not linked" and 1 for "certainly linked".';
     end if;
-    if (select count(*) from aiq.nodes as n where n.id in (p_a, p_b)) < 2 then
+    select u.id into missing
+    from unnest(array[p_a, p_b]) as u (id)
+    where not exists (select from aiq.nodes as n where n.id = u.id)
+    order by u.id limit 1;
+    if found then
         raise exception using
             errcode = 'P0002',
-            message = format('there are no two nodes %s and %s', p_a, p_b),
+            message = format('there is no node %s', missing),
             hint = 'Give the ids of nodes that exist.';
     end if;
     insert into aiq.link_verdicts (node_a, node_b, confidence, reason, judged_by)

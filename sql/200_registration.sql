@@ -1607,9 +1607,9 @@ begin
         raise exception using
             errcode = '42704',
             message = format(
-                '%s is not registered as nodes of type "%s"',
+                '%s is not registered as nodes of type %s',
                 coalesce(aiq.source_name(p_source), 'the table ' || coalesce(p_source::oid::text, 'null')),
-                coalesce(p_arguments ->> 'entity_type', 'null')
+                coalesce('"' || (p_arguments ->> 'entity_type') || '"', 'null')
             ),
             hint = 'The registrations are in aiq.entity_tables.';
     end if;
@@ -1869,7 +1869,7 @@ begin
     if new.result is null then
         raise exception using
             errcode = '22023',
-            message = format('there is no request "%s"', coalesce(new.action, 'null')),
+            message = format('there is no request %s', coalesce('"' || new.action || '"', 'null')),
             hint = 'Call aiq.register_entity_table and its like, which write the requests.';
     end if;
     return new;

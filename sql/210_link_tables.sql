@@ -969,7 +969,7 @@ begin
     ) then
         raise exception using
             errcode = '42704',
-            message = format('relation "%s" is not declared from "%s" to "%s"', coalesce(link.relation, 'null'), link.src_type, link.dst_type),
+            message = format('relation %s is not declared from "%s" to "%s"', coalesce('"' || link.relation || '"', 'null'), link.src_type, link.dst_type),
             hint = 'Declare it in aiq.relations, or write a relation that is declared for these types.';
     end if;
     for item in
@@ -1076,9 +1076,9 @@ begin
         raise exception using
             errcode = '42704',
             message = format(
-                '%s is not registered as edges "%s"',
+                '%s is not registered as edges %s',
                 coalesce(aiq.source_name(p_source), 'the table ' || coalesce(p_source::oid::text, 'null')),
-                coalesce(p_arguments ->> 'relation', 'null')
+                coalesce('"' || (p_arguments ->> 'relation') || '"', 'null')
             ),
             hint = 'The registrations are in aiq.link_tables.';
     end if;

@@ -301,7 +301,7 @@ begin
                 then format('the weight "w" is %s, but must be above 0 and at most 1', left((e.entry -> 'w')::text, 80))
             -- Below, a weight would be 0 as it is stored.
             when (e.entry -> 'w')::numeric < 1e-37
-                then 'the weight "w" is below 1e-37, but must be above 0 as a single-precision number'
+                then format('the weight "w" is %s, but must be at least 1e-37', btrim(to_char((e.entry -> 'w')::numeric, '9.9EEEE')))
         end as problem
     ) as p
     where p.problem is not null

@@ -461,7 +461,11 @@ begin
     end if;
     if array_lower(p_vectors, 1) <> 1 or array_lower(p_vectors, 2) <> 1 or array_lower(p_ids, 1) <> 1 then
         raise exception using
-            errcode = '22023', message = 'p_ids and p_vectors must be numbered from 1',
+            errcode = '22023',
+            message = case
+                when array_lower(p_ids, 1) <> 1 then format('p_ids is numbered from %s', array_lower(p_ids, 1))
+                else format('p_vectors is numbered from %s and %s', array_lower(p_vectors, 1), array_lower(p_vectors, 2))
+            end || ', but must be numbered from 1',
             hint = 'Write them without bounds of their own.';
     end if;
     select i into again from unnest(p_ids) as u (i) group by i having count(*) > 1 order by i limit 1;
@@ -583,17 +587,17 @@ begin
     if not p_on then
         return;
     end if;
-    if schema is null then
-        raise exception using
-            errcode = '55000',
-            message = 'an approximate index takes the extension vector, which is not installed or closed to aiq_owner and aiq_engine',
-            hint = 'As a superuser: create extension vector; and, if its schema is not everyone''s: grant usage on schema … to aiq_owner, aiq_engine; Exact search needs neither.';
-    end if;
     if model.dim > 2000 then
         raise exception using
             errcode = '22023',
             message = format('the vectors of model "%s" have %s numbers, but an HNSW index takes at most 2000', model.name, model.dim),
             hint = 'Search them exactly, which takes any width, or use a model with shorter vectors.';
+    end if;
+    if schema is null then
+        raise exception using
+            errcode = '55000',
+            message = 'an approximate index takes the extension vector, which is not installed or closed to aiq_owner and aiq_engine',
+            hint = 'As a superuser: create extension vector; and, if its schema is not everyone''s: grant usage on schema … to aiq_owner, aiq_engine; exact search needs neither.';
     end if;
     execute format(
         'create index %I on aiq.chunk_vectors using hnsw ((vector::%I.vector(%s)) %I.%I) where model_id = %s',

@@ -292,6 +292,7 @@ declare
     schema constant text := aiq.vector_schema();
     audiences constant uuid[] := rbac.caller_audiences();
     candidates bigint[];
+    fault text;
 begin
     select s.id into source_id from aiq.text_sources as s where s.name = p_source;
     if not found then
@@ -301,29 +302,28 @@ begin
     if not found then
         perform aiq.refuse_embedding_model(p_model);
     end if;
-    if schema is null then
-        raise exception using
-            errcode = '55000',
-            message = 'the extension vector is not installed, or closed to aiq_owner and aiq_engine',
-            hint = 'As a superuser: create extension vector; exact search by other means needs none.';
-    end if;
     if p_limit is null or p_limit < 1 then
         raise exception using
             errcode = '22023',
             message = format('p_limit is %s, but must be at least 1', coalesce(p_limit::text, 'null')),
             hint = 'Write for example p_limit => 10.';
     end if;
-    if cardinality(p_vector) is distinct from model.dim or array_ndims(p_vector) <> 1
-        or exists (
-            select from unnest(p_vector) as u (value)
-            where value is null or value in ('NaN', 'Infinity', '-Infinity')
-        ) then
+    fault := case
+        when p_vector is null then 'is null, but must be a list of numbers'
+        when array_ndims(p_vector) > 1 then format('has %s dimensions, but must be a list of numbers', array_ndims(p_vector))
+        when cardinality(p_vector) <> model.dim
+            then format('has %s numbers, but model "%s" writes %s', cardinality(p_vector), model.name, model.dim)
+        else (
+            select format('holds %s, but each of its numbers must be finite', coalesce(u.value::text, 'null'))
+            from unnest(p_vector) with ordinality as u (value, place)
+            where u.value is null or u.value in ('NaN', 'Infinity', '-Infinity')
+            order by u.place limit 1
+        )
+    end;
+    if fault is not null then
         raise exception using
             errcode = '22023',
-            message = format(
-                'p_vector has %s values, but model "%s" takes %s, each a finite number',
-                coalesce(cardinality(p_vector)::text, 'no'), model.name, model.dim
-            ),
+            message = 'p_vector ' || fault,
             hint = format('Send the vector that the model "%s" has made.', model.name);
     end if;
     if p_slack is null or not (p_slack >= 0 and p_slack < 'Infinity') then
@@ -331,6 +331,13 @@ begin
             errcode = '22023',
             message = format('p_slack is %s, but must be a finite number of at least 0', coalesce(p_slack::text, 'null')),
             hint = 'Write for example p_slack => 0.';
+    end if;
+    -- After the arguments, which are refused alike with pgvector and without it.
+    if schema is null then
+        raise exception using
+            errcode = '55000',
+            message = 'the extension vector is not installed, or closed to aiq_owner and aiq_engine',
+            hint = 'As a superuser: create extension vector; exact search by other means needs none.';
     end if;
     if p_approximate and to_regclass('aiq.chunk_vectors_model_' || model.id) is null then
         raise exception using

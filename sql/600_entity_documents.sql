@@ -327,9 +327,13 @@ begin
             message = format('no searched entity has the handle "%s"', left(wrong.handle, 100)),
             hint = 'Give handles as aiq.entities_to_embed tells them.';
     end if;
-    if (select count(distinct u) from unnest(nodes) as u) < cardinality(nodes) then
+    select string_agg(u.handle, ', ' order by u.place) as handles into wrong
+    from unnest(p_ids, nodes) with ordinality as u (handle, node_id, place)
+    group by u.node_id having count(*) > 1 order by min(u.place) limit 1;
+    if found then
         raise exception using
-            errcode = '22023', message = 'p_ids names an entity more than once',
+            errcode = '22023',
+            message = format('p_ids names an entity more than once: %s', left(wrong.handles, 100)),
             hint = 'Give each entity one vector.';
     end if;
     -- Held until the end, so that no text changes between being looked at and having

@@ -826,9 +826,12 @@ begin
     fault := case
         when cardinality(vector) <> p_dim then
             format('has %s numbers, but model "%s" writes %s', cardinality(vector), p_model, p_dim)
-        when array_position(vector, null) is not null then 'holds null'
+        when array_position(vector, null) is not null then 'holds null, but each of its numbers must be finite'
         when exists (select from unnest(vector) as u (x) where u.x in ('NaN', 'Infinity', '-Infinity'))
-            then 'holds a number that is not finite'
+            then format('holds %s, but each of its numbers must be finite', (
+                select u.x from unnest(vector) with ordinality as u (x, place)
+                where u.x in ('NaN', 'Infinity', '-Infinity') order by u.place limit 1
+            ))
         when p_distance = 'cosine' and 0 = all (vector)
             then 'is all zeros, and has no direction that a cosine could be taken of'
     end;

@@ -40,12 +40,12 @@ def whole_number(name: str, value: Any, low: int, high: int, example: int) -> in
         )
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidValue(
-            f"{name} is {value!r}, but must be a whole number {_range(low, high)}",
+            f"{name} is {represented(value)}, but must be a whole number {_range(low, high)}",
             _write(name, example),
         )
     if not low <= value <= high:
         raise InvalidValue(
-            f"{name} is {value}, but must be {_range(low, high, value > high)}",
+            f"{name} is {represented(value)}, but must be {_range(low, high, value > high)}",
             _write(name, example),
         )
     return value
@@ -57,7 +57,8 @@ def threshold(name: str, value: Any) -> float:
         raise InvalidValue(f"{name} is null, but must be above 0 and at most 1", _write(name, 0.6))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidValue(
-            f"{name} is {value!r}, but must be a number above 0 and at most 1", _write(name, 0.6)
+            f"{name} is {represented(value)}, but must be a number above 0 and at most 1",
+            _write(name, 0.6),
         )
     rounded = _as_real(value)
     if not 0 < rounded <= 1:
@@ -70,7 +71,7 @@ def threshold(name: str, value: Any) -> float:
 def flag(name: str, value: Any) -> bool:
     """Return `value` if it is a boolean; else refuse it by name."""
     if not isinstance(value, bool):
-        shown = "null" if value is None else repr(value)
+        shown = represented(value)
         raise InvalidValue(f"{name} is {shown}, but must be true or false", _write(name, "false"))
     return value
 
@@ -78,7 +79,7 @@ def flag(name: str, value: Any) -> bool:
 def text(name: str, value: Any, hint: str) -> str:
     """Return `value` if it is a text; else refuse it by name."""
     if not isinstance(value, str):
-        shown = "null" if value is None else repr(value)
+        shown = represented(value)
         raise InvalidValue(f"{name} is {shown}, but must be a text", hint)
     return value
 
@@ -150,6 +151,18 @@ def shown(written: str) -> str:
     return f'"{written}"' if len(written) <= SHOWN_LENGTH else f'"{written[:SHOWN_LENGTH]}…"'
 
 
+def represented(value: Any) -> str:
+    """Return a value that is no text as Python writes it, cut where it is very long."""
+    if value is None:
+        return "null"
+    try:
+        written = repr(value)
+    except ValueError:
+        # Of a whole number with thousands of digits Python writes none.
+        return f"a very large {type(value).__name__}"
+    return written if len(written) <= SHOWN_LENGTH else f"{written[:SHOWN_LENGTH]}…"
+
+
 def quoted(words: Sequence[str]) -> str:
     """Return the words in double quotes with commas between."""
     return ", ".join(f'"{word}"' for word in words)
@@ -182,7 +195,7 @@ def _texts(name: str, value: Any, hint: str) -> list[str]:
     if value is None:
         raise InvalidValue(f"{name} is null, but must be a list", hint)
     if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
-        raise InvalidValue(f"{name} is {value!r}, but must be a list", hint)
+        raise InvalidValue(f"{name} is {represented(value)}, but must be a list", hint)
     return [text(f"an element of {name}", element, hint) for element in value]
 
 

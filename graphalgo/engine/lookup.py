@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from graphalgo.engine.arguments import MAX_INTEGER, NAME_SIMILARITY, flag, text, whole_number
+from graphalgo.engine.arguments import (
+    MAX_INTEGER,
+    NAME_SIMILARITY,
+    flag,
+    represented,
+    text,
+    whole_number,
+)
 from graphalgo.engine.errors import InvalidValue
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.rows import LookupRow
@@ -89,7 +96,7 @@ def _inputs(keys: Any) -> list[str]:
     if keys is None:
         raise InvalidValue("p_keys is null, but must be a list of keys", hint)
     if isinstance(keys, str) or not isinstance(keys, (list, tuple)):
-        raise InvalidValue(f"p_keys is {keys!r}, but must be a list of keys", hint)
+        raise InvalidValue(f"p_keys is {represented(keys)}, but must be a list of keys", hint)
     return [text("an element of p_keys", key, hint) for key in keys]
 
 

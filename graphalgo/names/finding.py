@@ -5,6 +5,8 @@ from __future__ import annotations
 from graphalgo.engine.arguments import (
     MAX_INTEGER,
     NAME_SIMILARITY,
+    represented,
+    show_real,
     shown,
     text,
     threshold,
@@ -118,7 +120,7 @@ def _inputs(names: Any) -> list[str]:
     if names is None:
         raise InvalidValue("p_names is null, but must be a list of names", hint)
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
-        raise InvalidValue(f"p_names is {names!r}, but must be a list of names", hint)
+        raise InvalidValue(f"p_names is {represented(names)}, but must be a list of names", hint)
     return [text("an element of p_names", name, hint) for name in names]
 
 
@@ -146,9 +148,10 @@ def _scorer(scorer: Any) -> Scorer | None:
 def _candidate_similarity(scorer: str, least: float, given: Any) -> float:
     if scorer == "trigram":
         if given is not None:
+            written = show_real(threshold("p_candidate_similarity", given))
             raise InvalidValue(
-                "p_candidate_similarity means nothing for the scorer trigram, which compares"
-                " all names",
+                f"p_candidate_similarity is {written}, but means nothing for the scorer trigram,"
+                " which compares all names",
                 "Leave it out, or write p_scorer => 'jaro_winkler'.",
             )
         return least

@@ -7,7 +7,7 @@ the place; it raises nothing else.
 
 from __future__ import annotations
 
-from graphalgo.engine.arguments import shown
+from graphalgo.engine.arguments import represented, shown
 from graphalgo.p8ql import plan as plans
 from graphalgo.p8ql.errors import QuerySyntaxError, QueryValueError
 from graphalgo.p8ql.lexer import COMMA, CURLY_QUOTES, END, STRING, WORD, Lexer, first_word
@@ -113,9 +113,8 @@ def parse(text: str) -> Plan:
     longest query.
     """
     if not isinstance(text, str):
-        what = "null" if text is None else repr(text)[:100]
         raise QueryValueError(
-            f"the query is {what}, but must be a text", "Write for example SCHEMA.", 1
+            f"the query is {represented(text)}, but must be a text", "Write for example SCHEMA.", 1
         )
     if len(text) > LONGEST_QUERY:
         raise QueryValueError(
@@ -448,7 +447,9 @@ class _Reader:
         """Refuse what has no place anywhere in the dialect."""
         if token.kind == WORD and token.value.startswith(("--", "/*")):
             raise QuerySyntaxError(
-                "a comment has no place here", "Comments belong to SQL alone.", token.position
+                f"{shown(token.value)} begins a comment, which has no place here,",
+                "Leave it out: comments belong to SQL alone.",
+                token.position,
             )
         if token.kind != "other":
             return

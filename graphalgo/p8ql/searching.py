@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from math import isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan
 
-from graphalgo.engine.arguments import near_spellings, quoted, shown
+from graphalgo.engine.arguments import near_spellings, quoted, represented, shown
 from graphalgo.engine.errors import InvalidValue, UnknownName
 from graphalgo.engine.trigram import real
 from graphalgo.p8ql.plan import SearchPlan
@@ -226,7 +226,9 @@ def _parts(embedding: str | Sequence[float], form: str) -> Sequence[str | float]
     """Return the numbers of a vector, still as they are written."""
     if not isinstance(embedding, str):
         if not isinstance(embedding, (list, tuple)):
-            raise InvalidValue(f"p_embedding is {embedding!r}, but must be an array", form)
+            raise InvalidValue(
+                f"p_embedding is {represented(embedding)}, but must be an array", form
+            )
         return embedding
     if len(embedding) > LONGEST_EMBEDDING:
         raise InvalidValue(
@@ -270,23 +272,21 @@ def _number(part: str | float, place: int, form: str) -> float:
     plain = not isinstance(written, str) or (written.isascii() and "_" not in written)
     try:
         number = float(written) if plain and not isinstance(written, bool) else None
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        number = inf
+    except (TypeError, ValueError):
         number = None
+    said = shown((written if isinstance(written, str) else represented(written))[:40])
     if number is None:
-        raise InvalidValue(
-            f"number {place} of p_embedding is {shown(str(written)[:40])}, which is no number", form
-        )
+        raise InvalidValue(f"number {place} of p_embedding is {said}, which is no number", form)
     if isnan(number) or isinf(number):
-        raise InvalidValue(
-            f"number {place} of p_embedding is {shown(str(written)[:40])}, but must be finite", form
-        )
+        raise InvalidValue(f"number {place} of p_embedding is {said}, but must be finite", form)
     try:
         return real(number)
     except InvalidValue:
         if abs(number) < 1:
             return 0.0
         raise InvalidValue(
-            f"number {place} of p_embedding is {shown(str(written)[:40])}, "
-            "which is greater than any real",
+            f"number {place} of p_embedding is {said}, which is greater than any real",
             form,
         ) from None

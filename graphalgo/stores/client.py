@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import dict_row
 
+from graphalgo.engine.errors import (
+    Ambiguous,
+    InvalidJudge,
+    InvalidValue,
+    MissingSetting,
+    NotAllowed,
+    NotFound,
+    UnknownName,
+)
 from graphalgo.stores.moments import known_moment
 from graphalgo.stores.relational import RelationalStore
 from graphalgo.stores.settings import PINNED, local_settings
@@ -30,6 +39,15 @@ SETTINGS = {
 }
 
 PARAMETER = compile_pattern(r"\$(\d+)")
+# A function of this project, as a context names it.
+OURS = compile_pattern(r"\b(?:aiq|rbac)\.\w+\(")
+# The errors that a function of this project may raise, by their SQLSTATE.
+REFUSALS = {
+    kind.sqlstate: kind
+    for kind in (
+        Ambiguous, InvalidJudge, InvalidValue, MissingSetting, NotAllowed, NotFound, UnknownName,
+    )
+}  # fmt: skip
 
 
 class ClientStore(RelationalStore):
@@ -101,7 +119,7 @@ class ClientStore(RelationalStore):
     ) -> Sequence[Mapping[str, Any]]:
         cast, used = self._statement(text, types)
         values = [_literal(parameters[number - 1], types[number - 1]) for number in used]
-        with psycopg.RawCursor(self.connection, row_factory=dict_row) as cursor:
+        with _refusals(), psycopg.RawCursor(self.connection, row_factory=dict_row) as cursor:
             return cursor.execute(cast, values, prepare=True, binary=True).fetchall()
 
     def _stream(
@@ -112,9 +130,38 @@ class ClientStore(RelationalStore):
         with psycopg.RawServerCursor(
             self.connection, "graphalgo_stream", row_factory=dict_row
         ) as cursor:
-            cursor.execute(cast, values, binary=True)
-            while rows := cursor.fetchmany(size):
+            with _refusals():
+                cursor.execute(cast, values, binary=True)
+                rows = cursor.fetchmany(size)
+            while rows:
                 yield rows
+                with _refusals():
+                    rows = cursor.fetchmany(size)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise what a function of this project refuses as one of its own errors.
+
+    What the server says of itself, or a judge of its own, stays an error of psycopg.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        kind = REFUSALS.get(error.sqlstate or "")
+        if kind is None or not _is_ours(error.diag):
+            raise
+        raise kind(error.diag.message_primary or "refused", error.diag.message_hint) from error
+
+
+def _is_ours(said: psycopg.errors.Diagnostic) -> bool:
+    """Tell whether a function of this project has raised it.
+
+    Where it was raised stands first in the context, in the words of the server's language
+    but for the function's name.
+    """
+    raised_by = (said.context or "").partition("\n")[0]
+    return said.source_function == "exec_stmt_raise" and OURS.search(raised_by) is not None
 
 
 def _literal(value: Any, type_name: str) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphalgo.engine.arguments import shown
-from graphalgo.engine.errors import GraphAlgoError, InvalidValue, UnknownName
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue, NotFound, UnknownName
 from graphalgo.engine.folding import fold_key
 from graphalgo.engine.seed import SOFT_PREFIX
 from graphalgo.engine.trigram import ratio, real, similarity, similarity_of, trigrams
@@ -224,8 +224,9 @@ class MemoryStore(MemoryTexts):
         Raises
         ------
         InvalidValue
-            The kind is unknown, the node is not there, or the key is empty or too
-            long (22023).
+            The kind is unknown, or the key is empty or too long (22023).
+        NotFound
+            The node is not there (P0002).
         """
         if kind not in KEY_KINDS:
             raise InvalidValue(f'"{kind}" is not a kind of key', "Write canonical, short or alias.")
@@ -264,7 +265,9 @@ class MemoryStore(MemoryTexts):
         Raises
         ------
         InvalidValue
-            The weight is outside (0, 1], or an end is not there (22023).
+            The weight is outside (0, 1] (22023).
+        NotFound
+            An end is not there (P0002).
         UnknownName
             The relation is not declared for the ends' types (42704).
         """
@@ -330,7 +333,7 @@ class MemoryStore(MemoryTexts):
 
         Raises
         ------
-        InvalidValue, UnknownName
+        InvalidValue, NotFound, UnknownName
             As the methods that add do, naming the list and the entry; so is an
             entry that is not an object, or lacks a column.
         """
@@ -502,7 +505,7 @@ class MemoryStore(MemoryTexts):
         try:
             return self._nodes[node_id]
         except KeyError:
-            raise InvalidValue(f"there is no node {node_id}", "Add the node first.") from None
+            raise NotFound(f"there is no node {node_id}", "Add the node first.") from None
 
     def _check_relation(self, relation: str, src_type: str | None, dst_type: str | None) -> None:
         if src_type is None or dst_type is None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
+from graphalgo.engine.arguments import represented, shown
 from graphalgo.engine.errors import InvalidValue, NotFound, UnknownName
-from graphalgo.engine.trigram import real
+from graphalgo.engine.trigram import real, similarity
 from graphalgo.p8ql.protocol import EmbeddingModel, TextSource, VectorSpace
 from graphalgo.p8ql.ranking import DISTANCES, distances_from
 from graphalgo.stores.fulltext import Query, Vector, check_configuration, dictionary, snippet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphalgo.p8ql.protocol import Ranking, RowId
     from graphalgo.p8ql.query import Embedding
@@ -69,9 +70,17 @@ class MemoryTexts:
 
         Raises
         ------
+        InvalidValue
+            The name is empty (22023).
         UnknownName
             The configuration is another (42704).
         """
+        if not isinstance(name, str) or not name.strip():
+            written = shown(name) if isinstance(name, str) else represented(name)
+            raise InvalidValue(
+                f"p_name is {written}, but must name the source",
+                "Write the name that queries will use, such as 'notes'.",
+            )
         self._sources[name] = _Source(TextSource(name, configuration, description))
 
     def add_passage(
@@ -95,8 +104,9 @@ class MemoryTexts:
             )
         if not isinstance(content, str):
             raise InvalidValue(
-                f'the content of passage {row_id!r} of "{source}" is {content!r}'[:200],
-                "Give a text.",
+                f'the content of passage {row_id!r} of "{source}" is {represented(content)}, '
+                "but must be a text",
+                "Write the passage's words.",
             )
         kept.put(row_id, title, content)
 
@@ -110,21 +120,27 @@ class MemoryTexts:
     ) -> None:
         """Add an embedding model; of several defaults the last added is the default.
 
+        Added again, it is replaced; its width and distance stay while it has vectors.
+        It is refused in the words of `aiq.register_embedding_model`.
+
         Raises
         ------
         InvalidValue
-            The width is not from 1 to 16000, or the distance is not `cosine`, `l2` or
-            `inner` (22023).
+            The name is empty, the width is not from 1 to 16000, the distance is not
+            `cosine`, `l2` or `inner`, or the model has vectors of another width or for
+            another distance (22023).
         """
-        if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= MOST_NUMBERS:
+        _check_model(name, dim, distance, is_default)
+        known = self._models.get(name)
+        if (
+            known is not None
+            and (known.dim, known.distance) != (dim, distance)
+            and any(model == name for _, model in self._vectors)
+        ):
             raise InvalidValue(
-                f"the width of a model is {dim!r}, but must be from 1 to {MOST_NUMBERS}",
-                "Write how many numbers its vectors have.",
-            )
-        if distance not in DISTANCES:
-            raise InvalidValue(
-                f'the distance of a model is "{distance}", but must be {" or ".join(DISTANCES)}',
-                "Write for example cosine.",
+                f'the model "{name}" has vectors of {known.dim} numbers for the distance '
+                f"{known.distance}, so it cannot become one of {dim} for {distance}",
+                "Add it by another name.",
             )
         if is_default:
             for model in self._models.values():
@@ -135,6 +151,8 @@ class MemoryTexts:
         self, source: str, model: str, row_id: RowId, vector: Sequence[float]
     ) -> None:
         """Add a passage's vector, each number rounded to a real.
+
+        It is refused in the words of `aiq.put_embeddings`.
 
         Raises
         ------
@@ -148,21 +166,22 @@ class MemoryTexts:
         """
         kept, written_by = self._source(source), self._models.get(model)
         if written_by is None:
-            raise UnknownName(f'"{model}" is not a registered embedding model', "Add it first.")
+            raise UnknownName(f'there is no embedding model "{model}"', _known(model, self._models))
         if row_id not in kept.passages:
-            raise NotFound(f'"{source}" has no passage with the id {row_id!r}', "Add it first.")
+            raise NotFound(f'"{source}" has no passage with the id {row_id}', "Add it first.")
         if len(vector) != written_by.dim:
             raise InvalidValue(
-                f'a vector has {len(vector)} numbers, but model "{model}" writes {written_by.dim}',
-                "Give the vector that the model wrote.",
+                f'the vectors of model "{model}" have {written_by.dim} numbers, '
+                f"but these have {len(vector)}",
+                "Give vectors that this model has computed, or name the model that did.",
+            )
+        fault = _fault(vector, written_by.distance)
+        if fault is not None:
+            raise InvalidValue(
+                f"the vector of {row_id} {fault}",
+                "Give finite numbers; nothing has been written.",
             )
         rounded = [real(float(number)) if number else 0.0 for number in vector]
-        directed = any(rounded) or written_by.distance != "cosine"
-        if not directed or not all(map(isfinite, rounded)):
-            raise InvalidValue(
-                f'passage {row_id!r} of "{source}" has a vector that is not finite or all zeros',
-                "Give the vector that the model wrote.",
-            )
         self._vectors.setdefault((source, model), {})[row_id] = rounded
 
     def _source(self, name: str) -> _Source:
@@ -170,7 +189,7 @@ class MemoryTexts:
             return self._sources[name]
         except KeyError:
             raise UnknownName(
-                f'"{name}" is not a registered text source', "Add it first."
+                f'there is no text source "{name}"', _known(name, self._sources)
             ) from None
 
     def _add_source_from(self, row: Mapping[str, Any]) -> None:
@@ -263,3 +282,48 @@ class MemoryTexts:
             title, content = kept.passages[row]
             shown[row] = title, None if query is None else snippet(content, query, kept.lexeme)
         return shown
+
+
+def _check_model(name: Any, dim: Any, distance: Any, is_default: Any) -> None:
+    if not isinstance(name, str) or not name.strip():
+        written = shown(name) if isinstance(name, str) else represented(name)
+        raise InvalidValue(
+            f"p_name is {written}, but must name the model",
+            "Write the name that queries will use after USING.",
+        )
+    if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= MOST_NUMBERS:
+        raise InvalidValue(
+            f"p_dim is {represented(dim)}, but must be from 1 to {MOST_NUMBERS}",
+            "Write how many numbers each of the model's vectors has.",
+        )
+    if distance not in DISTANCES:
+        written = shown(distance) if isinstance(distance, str) else represented(distance)
+        raise InvalidValue(
+            f"p_distance is {written}, but must be cosine, l2 or inner",
+            "Write cosine for angles, l2 for straight lines, or inner for the negative inner"
+            " product.",
+        )
+    if not isinstance(is_default, bool):
+        raise InvalidValue(
+            f"p_is_default is {represented(is_default)}, but must be true or false",
+            "Write true for the model that serves where a query names none.",
+        )
+
+
+def _fault(vector: Sequence[float], distance: str) -> str | None:
+    """Return what is wrong with a vector for a model of that distance, if anything."""
+    if any(number is None for number in vector):
+        return "holds null"
+    if any(map(isnan, vector)):
+        return "holds NaN"
+    if any(map(isinf, vector)):
+        return "holds infinity"
+    if distance == "cosine" and not any(vector):
+        return "holds nothing but zeros, which have no angle"
+    return None
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    """Return the hint of a name that is not there: what could be written, the likeliest first."""
+    likest = sorted(names, key=lambda one: (-similarity(one, name), one))[:5]
+    return f"Write one of: {', '.join(likest)}" if likest else "Add it first."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
+from graphalgo.engine.arguments import represented, shown
 from graphalgo.engine.errors import InvalidValue
 
 
@@ -34,5 +35,5 @@ def known_moment(value: Any) -> datetime:
 
 
 def _refused(value: object) -> InvalidValue:
-    shown = f'"{value}"' if isinstance(value, str) else repr(value)
-    return InvalidValue(f"{shown} is not a moment", "Write it as in 2026-01-31T12:00:00+00:00.")
+    written = shown(value) if isinstance(value, str) else represented(value)
+    return InvalidValue(f"{written} is not a moment", "Write it as in 2026-01-31T12:00:00+00:00.")

@@ -12,6 +12,7 @@ import math
 from math import inf, sqrt
 from operator import mul
 
+from graphalgo.engine.arguments import shown
 from graphalgo.engine.errors import InvalidValue, UnknownName
 
 # What only a search needs is imported by it: a walk in a fresh backend does not pay.
@@ -218,7 +219,7 @@ class Passages:
             row = self._query(COMPARING, ("text",), (model,))[0]
         if row["distance"] is None:
             raise UnknownName(
-                f'"{model}" is not a registered embedding model',
+                f"{shown(model)} is not a registered embedding model",
                 "Register it with aiq.register_embedding_model.",
             )
         return row["distance"], row["pgvector"]
@@ -316,8 +317,9 @@ def _chosen_search(setting: str | None) -> str:
     chosen = (setting or "").strip().lower() or VECTOR_SEARCHES[0]
     if chosen not in VECTOR_SEARCHES:
         raise InvalidValue(
-            f'the setting aiq.vector_search is "{setting}", but must be exact or approximate',
-            "set aiq.vector_search = 'exact';",
+            f"the setting aiq.vector_search is {shown(str(setting))}, "
+            "but must be exact or approximate",
+            "Write for example set aiq.vector_search = 'exact'.",
         )
     return chosen
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from graphalgo.engine.errors import MissingSetting
 from graphalgo.install import check, install, uninstall
 from graphalgo.stores import passages as searching
 from tests.container.conftest import ServerContainer
@@ -423,10 +424,13 @@ def test_an_index_is_made_over_dropped_and_kept_in_step(notes: Connection) -> No
     with speaking(notes, None) as store:
         assert len(store.approximate_ranking("notes", "small", vectors[1], 5)) == 5
     notes.execute("select aiq.index_embeddings('small', false)")
-    with pytest.raises(psycopg.Error) as caught, speaking(notes, None) as store:
+    with pytest.raises(MissingSetting) as caught, speaking(notes, None) as store:
         store.approximate_ranking("notes", "small", vectors[1], 5)
     assert caught.value.sqlstate == "55000"
-    assert "aiq.index_embeddings" in str(caught.value.diag.message_hint)
+    assert caught.value.message == (
+        'aiq.vector_search is approximate, but model "small" has no index for it'
+    )
+    assert "aiq.index_embeddings" in str(caught.value.hint)
 
 
 def test_a_model_too_wide_for_the_index_is_refused_and_searched_exactly(notes: Connection) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from graphalgo.engine.errors import NotFound
+from graphalgo.engine.errors import InvalidValue, NotFound
 from graphalgo.stores.client import ClientStore
 from tests.support import harbour
 from tests.support.engine import Bound
@@ -230,7 +230,7 @@ class TestCallersTransaction:
         with psycopg.connect(judged_dsn) as connection:
             connection.execute("set local search_path = harbour")
             before = connection.execute(SHOW).fetchone()
-            with pytest.raises(psycopg.Error) as caught, connection.transaction():
+            with pytest.raises(InvalidValue) as caught, connection.transaction():
                 connection.execute("set local request.jwt.claims = '{'")
                 Bound(ClientStore(connection)).walk("Rotterdam")
             assert caught.value.sqlstate == "22023"
@@ -392,7 +392,7 @@ class TestSettings:
         connection.execute("select set_config('request.jwt.claims', '{', true)")
         for text in statements:
             state, message, _ = refused(connection, text)
-            assert (state, message) == ("22023", "the setting request.jwt.claims is not JSON")
+            assert (state, message) == ("22023", 'the setting request.jwt.claims is not JSON: "{"')
 
 
 class TestJudge:

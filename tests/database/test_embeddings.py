@@ -161,13 +161,32 @@ def test_nothing_is_written_of_what_is_wrong(notes, what):
         "'notes', 'small', '{1}', null",
         "'notes', 'small', '{null}', '{{1,2,3}}'",
         "'notes', 'small', '{{1}}', '{{1,2,3}}'",
-        "'notes', 'small', '[5:5]={1}', '{{1,2,3}}'",
-        "'notes', 'small', '{1}', '[5:5][1:3]={{1,2,3}}'",
         "'notes', 'small', '{1}', '{{1,2,3}}', '{a,b}'",
     ],
 )
 def test_arguments_of_another_shape_are_refused(notes, arguments):
     refused(lambda: notes.execute(f"select aiq.put_embeddings({arguments})"), "22023")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("'[5:5]={1}', '{{1,2,3}}'", "p_ids is numbered from 5, but must be numbered from 1"),
+        (
+            "'{1}', '[5:5][1:3]={{1,2,3}}'",
+            "p_vectors is numbered from 5 and 1, but must be numbered from 1",
+        ),
+        (
+            "'{1}', '[1:1][0:2]={{1,2,3}}'",
+            "p_vectors is numbered from 1 and 0, but must be numbered from 1",
+        ),
+    ],
+)
+def test_lists_with_bounds_of_their_own_are_refused_saying_which(notes, arguments, message):
+    error = refused(
+        lambda: notes.execute(f"select aiq.put_embeddings('notes', 'small', {arguments})"), "22023"
+    )
+    assert error.diag.message_primary == message
 
 
 def test_zeros_are_a_vector_where_no_angle_is_asked(notes):
@@ -317,6 +336,20 @@ def test_nobody_is_told_of_an_index_that_was_never_made(notes):
     notes.execute("select aiq.unregister_embedding_model('small')")
     notes.execute("do $$ begin raise notice 'heard'; end $$")
     assert told == ["heard"]
+
+
+def test_an_index_that_cannot_be_is_refused_with_pgvector_and_without_it(notes):
+    model(notes, "'wide', 2001")
+    for arguments, sqlstate, words in (
+        ("'smal'", "42704", 'there is no embedding model "smal"'),
+        ("'small', null", "22023", "p_on is null, but must be true or false"),
+        ("'wide'", "22023", 'model "wide" have 2001 numbers, but an HNSW index takes at most 2000'),
+    ):
+        refused(
+            lambda given=arguments: notes.execute(f"select aiq.index_embeddings({given})"),
+            sqlstate,
+            words,
+        )
 
 
 # Squares

@@ -347,6 +347,11 @@ def test_a_released_junction_table_has_no_triggers(db):
             ['relation "eats" is not declared from "vessel" to "operator"'],
         ),
         (
+            "'harbour.vessels', null, 'vessel', 'operator', p_dst_expr => 'operator_id'",
+            "42704",
+            ['relation null is not declared from "vessel" to "operator"'],
+        ),
+        (
             "'harbour.vessels', 'operated_by', 'ship', 'operator', p_dst_expr => 'operator_id'",
             "42704",
             ['entity type "ship"'],

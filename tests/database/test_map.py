@@ -213,6 +213,7 @@ class TestSearch:
             ({"p_limit": 101}, "22023", "from 1 to 100"),
             ({"p_limit": None}, "22023", "from 1 to 100"),
             ({"p_model": "none"}, "42704", "embedding model"),
+            ({"p_types": [["note"], ["topic"]]}, "22023", "p_types has 2 dimensions"),
         ],
     )
     def test_bad_input_is_refused(self, desk, named, sqlstate, says):
@@ -296,20 +297,74 @@ class TestVectors:
         assert set(found(vectors, "zzz", A, p_embedding="[1,0]")) == {"NT-10", "NT-11"}
 
     @pytest.mark.parametrize(
-        "embedding",
-        ["[1]", "[1,2,3]", "[]", "x", "[1,nan]", "[1,1e99]", "[0,0]", "[[1,2]]", "[1,null]"],
-    )  # fmt: skip
-    def test_what_is_no_vector_of_the_model_is_refused(self, vectors, embedding):
+        ("embedding", "says"),
+        [
+            ("[1]", 'has 1 numbers, but model "m" writes 2'),
+            ("[1,2,3]", 'has 3 numbers, but model "m" writes 2'),
+            ("[]", 'has 0 numbers, but model "m" writes 2'),
+            ("x", 'is "x", but must be an array of numbers that a real can hold'),
+            ("[1,nan]", "holds NaN, but each of its numbers must be finite"),
+            ("[-Infinity,1]", "holds -Infinity, but each of its numbers must be finite"),
+            ("[1,1e99]", 'is "[1,1e99]", but must be an array of numbers that a real can hold'),
+            ("[0,0]", "is all zeros, and has no direction that a cosine could be taken of"),
+            ("[[1,2]]", 'is "[[1,2]]", but must be an array of numbers that a real can hold'),
+            ("[1,null]", "holds null, but each of its numbers must be finite"),
+        ],
+    )
+    def test_what_is_no_vector_of_the_model_is_refused(self, vectors, embedding, says):
         said = refusal(vectors, "search_entities", "x", p_embedding=embedding)
-        assert said[0] == "22023"
-        assert "p_embedding" in said[1]
+        assert said[:2] == ("22023", f"p_embedding {says}")
+        assert said[2]
 
-    @pytest.mark.parametrize("ids", ["{NT-99}", "{NT-3,NT-03}", "{NT-10,nt-10}", "{TP-1}"])
-    def test_vectors_of_what_is_not_searched_are_refused(self, vectors, ids):
+    @pytest.mark.parametrize(
+        ("ids", "sqlstate", "message"),
+        [
+            ("{NT-99}", "P0002", 'no searched entity has the handle "NT-99"'),
+            ("{NT-3,NT-03}", "P0002", 'no searched entity has the handle "NT-03"'),
+            ("{NT-10,nt-10}", "22023", "p_ids names an entity more than once: NT-10, nt-10"),
+            ("{TP-1}", "P0002", 'no searched entity has the handle "TP-1"'),
+        ],
+    )
+    def test_vectors_of_what_is_not_searched_are_refused(self, vectors, ids, sqlstate, message):
         both = "{{1,0},{0,1}}" if "," in ids else "{{1,0}}"
         with pytest.raises(psycopg.Error) as caught:
             vectors.execute("select aiq.put_entity_embeddings('m', %s, %s)", [ids, both])
-        assert caught.value.sqlstate in {"P0002", "22023"}
+        assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
+        assert caught.value.diag.message_hint
+
+    @pytest.mark.parametrize(
+        ("vector", "says"),
+        [("NaN,1", "holds NaN"), ("1,Infinity", "holds infinity"), ("null,1", "holds null"),
+         ("0,0", "holds nothing but zeros, which have no angle")],
+    )  # fmt: skip
+    def test_a_vector_that_cannot_be_is_refused_and_none_is_written(self, vectors, vector, says):
+        before = vectors.execute("select count(*) from aiq.entity_vectors").fetchone()
+        with pytest.raises(psycopg.Error) as caught:
+            vectors.execute(
+                "select aiq.put_entity_embeddings('m', '{NT-10,NT-11}', %s::real[])",
+                [f"{{{{1,0}},{{{vector}}}}}"],
+            )
+        assert caught.value.sqlstate == "22023"
+        assert caught.value.diag.message_primary == f"the vector of NT-11 {says}"
+        assert caught.value.diag.message_hint
+        assert vectors.execute("select count(*) from aiq.entity_vectors").fetchone() == before
+
+    @pytest.mark.parametrize("limit", ["0", "-1", "null"])
+    def test_a_limit_of_what_is_to_be_embedded_is_at_least_one(self, vectors, limit):
+        with pytest.raises(psycopg.Error) as caught:
+            vectors.execute(f"select * from aiq.entities_to_embed('m', {limit})")
+        assert caught.value.sqlstate == "22023"
+        assert caught.value.diag.message_primary == f"p_limit is {limit}, but must be at least 1"
+        assert caught.value.diag.message_hint
+
+    def test_where_no_model_is_the_default_one_must_be_named(self, vectors):
+        vectors.execute("select aiq.register_embedding_model('m', 2)")
+        said = refusal(vectors, "search_entities", "x", p_embedding="[1,0]")
+        assert said == (
+            "42704",
+            "no embedding model is the default, and p_model names none",
+            "Write p_model, one of: m",
+        )
 
     def test_without_a_model_or_a_vector_words_rank_alone(self, vectors):
         assert "no vector was given" in ask(vectors, "search_entities", "beta")["note"]
@@ -382,6 +437,15 @@ class TestNeighbors:
     )  # fmt: skip
     def test_bad_input_is_refused(self, web, named):
         assert refusal(web, "neighbors", "NT-100", **named)[0] == "22023"
+
+    def test_relations_that_are_no_list_and_no_handle_are_refused_by_name(self, web):
+        said = refusal(web, "neighbors", "NT-100", p_relations=[["cites"], ["cites"]])
+        assert said[:2] == ("22023", "p_relations has 2 dimensions, but must be a list")
+        assert said[2]
+        for function in ("neighbors", "entity"):
+            said = refusal(web, function, None)
+            assert said[:2] == ("22023", "p_handle is null, but must be a handle")
+            assert said[2]
 
     def test_pages_stay_in_order_while_edges_come_and_go(self, desk):
         put(desk, *({"id": number, "title": f"n{number}"} for number in range(1000, 2200)))

@@ -13,7 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from graphalgo.engine.errors import InvalidValue
 from graphalgo.install import install
+from graphalgo.names.finding import similar_names
+from graphalgo.stores.client import ClientStore
 from tests.support.names import (
     SERVED,
     THRESHOLDS,
@@ -344,14 +347,29 @@ def test_of_names_that_have_moved_a_caller_sees_their_own_alone(
         connection.execute("reset role")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "example"),
+    [("name_cache_mb", "much", 64), ("name_index_from", "-1", 10_000)],
+)
 def test_a_setting_that_is_no_number_is_refused_by_name(
-    connection: psycopg.Connection[Any],
+    connection: psycopg.Connection[Any], name: str, value: str, example: int
 ) -> None:
     write_names(connection, ["one name"])
     refresh(connection)
-    connection.execute("set local aiq.name_cache_mb = 'much'")
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="name_cache_mb"):
-        connection.execute("select * from aiq.similar_keys('{one}', 0.5)")
+    connection.execute("select set_config(%s, %s, true)", [f"aiq.{name}", value])
+    for asked in ("aiq.similar_keys('{one}', 0.5)", "aiq.similar_names('{one}')"):
+        with (
+            pytest.raises(psycopg.errors.InvalidParameterValue) as raised,
+            connection.transaction(),
+        ):
+            connection.execute(f"select * from {asked}")
+        said = raised.value.diag
+        assert said.message_primary == (
+            f'the setting aiq.{name} is "{value}", but must be a number from 0 to 999999999'
+        )
+        assert said.message_hint == f"Write for example set aiq.{name} = {example}."
+    with pytest.raises(InvalidValue, match=name), connection.transaction():
+        similar_names(ClientStore(connection), ["one"])
 
 
 def test_a_refresh_where_nothing_may_be_written_is_refused_though_there_is_nothing_to_write(

@@ -340,6 +340,40 @@ def test_what_is_no_refusal_is_refused(worker, written):
     assert '"sqlstate"' in hint
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("aiq.nodes_by_key('{a}', '{canonical}', 0)", "p_limit is 0, but must be at least 1"),
+        ("aiq.nodes_by_key('{a}', '{canonical}', null)", "p_limit is null, but must be at least 1"),
+        ("aiq.nodes_by_soft_name('{a}', true, -1)", "p_limit is -1, but must be at least 1"),
+        ("aiq.refresh_names(null)", "p_rebuild is null, but must be true or false"),
+        ("aiq.similar_names(null)", "p_names is null, but must be a list of names"),
+        ("aiq.similar_names('{a,null}')", "an element of p_names is null, but must be a text"),
+        ("aiq.similar_names('{a}', 0)", "p_similarity is 0, but must be above 0 and at most 1"),
+        (
+            "aiq.similar_names('{a}', 'nan')",
+            "p_similarity is NaN, but must be above 0 and at most 1",
+        ),
+        ("aiq.similar_names('{a}', p_limit => 0)", "p_limit is 0, but must be at least 1"),
+        ("aiq.similar_names('{a}', p_limit => null)", "p_limit is null, but must be at least 1"),
+        ("aiq.similar_names('{a}', p_scorer => null)", "p_scorer is null, but must be a text"),
+        (
+            "aiq.similar_names('{a}', p_scorer => 'best')",
+            'p_scorer is "best", which is not a scorer',
+        ),
+        (
+            "aiq.similar_names('{a}', p_candidate_similarity => 0.2::real)",
+            "p_candidate_similarity is 0.2, but means nothing for the scorer trigram, which"
+            " compares all names",
+        ),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused_by_name(worker, call, message):
+    state, said, hint = refused(worker, f"select * from {call}")
+    assert (state, said) == ("22023", message)
+    assert hint
+
+
 def test_a_refused_confidence_is_shown_to_its_last_digit(worker):
     worker.execute("set local extra_float_digits = -15")
     said = refused(worker, "select aiq.record_link_verdict(1, 2, 1.0000001::real)")

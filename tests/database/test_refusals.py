@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import psycopg
 import pytest
 
 from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.names.finding import similar_names
 from graphalgo.stores.client import ClientStore
 from tests.support import refusals
 from tests.support.engine import Bound
@@ -56,6 +58,51 @@ def test_all_three_refuse_with_one_code_sentence_and_hint(connection, twin, refu
     assert refused_by_server(connection, refusal) == expected
     with connection.transaction():
         assert refused(Bound(ClientStore(connection)), refusal) == expected
+
+
+SIMILAR_NAMES: list[tuple[dict[str, Any], str, str]] = [
+    ({"names": None}, "null::text[]", "p_names is null, but must be a list of names"),
+    ({"names": ["a", None]}, "'{a,null}'", "an element of p_names is null, but must be a text"),
+    ({"similarity": 0}, "'{a}', 0", "p_similarity is 0, but must be above 0 and at most 1"),
+    ({"similarity": 1.0000001}, "'{a}', 1.0000001", "p_similarity is 1.0000001, but must be"),
+    ({"similarity": math.nan}, "'{a}', 'NaN'", "p_similarity is NaN, but must be"),
+    ({"similarity": None}, "'{a}', null", "p_similarity is null, but must be"),
+    ({"limit": 0}, "'{a}', p_limit => 0", "p_limit is 0, but must be at least 1"),
+    ({"limit": None}, "'{a}', p_limit => null", "p_limit is null, but must be at least 1"),
+    ({"scorer": None}, "'{a}', p_scorer => null", "p_scorer is null, but must be a text"),
+    ({"scorer": "best"}, "'{a}', p_scorer => 'best'", 'p_scorer is "best", which is not a scorer'),
+    (
+        {"candidate_similarity": 0.2},
+        "'{a}', p_candidate_similarity => 0.2::real",
+        "p_candidate_similarity is 0.2, but means nothing for the scorer trigram",
+    ),
+    (
+        {"candidate_similarity": -1},
+        "'{a}', p_candidate_similarity => -1",
+        "p_candidate_similarity is -1, but must be above 0 and at most 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "written", "message"), SIMILAR_NAMES)
+def test_similar_names_are_refused_alike_by_all_three(
+    connection, twin, arguments, written, message
+):
+    with pytest.raises(psycopg.Error) as caught, connection.transaction():
+        connection.execute(f"select * from aiq.similar_names({written})")
+    report = caught.value.diag
+    assert report.sqlstate == "22023"
+    assert report.message_primary.startswith(message)
+    assert report.message_hint
+    for store in (twin.store, ClientStore(connection)):
+        with pytest.raises(GraphAlgoError) as refusal, connection.transaction():
+            similar_names(store, **{"names": ["a"], **arguments})
+        error = refusal.value
+        assert (error.sqlstate, error.message, error.hint) == (
+            "22023",
+            report.message_primary,
+            report.message_hint,
+        )
 
 
 @pytest.mark.parametrize(("function", "arguments"), refusals.accepted_cases())

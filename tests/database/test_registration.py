@@ -504,7 +504,8 @@ def test_keys_of_types_whose_operators_lie_elsewhere(db):
     ("arguments", "sqlstate", "words"),
     [
         ("'nmae')", "22023", ["p_key_expr", "nmae", "does not exist"]),
-        ("'')", "22023", ["p_key_expr", "empty"]),
+        ("'')", "22023", ["p_key_expr", "it is empty"]),
+        ("'name || pg_temp.f()')", "22023", ["p_key_expr", "it names pg_temp"]),
         ("null)", "22023", ["p_key_expr is null"]),
         ("'name', 'name; drop table harbour.vessels')", "22023", ["p_summary_expr"]),
         (
@@ -546,6 +547,41 @@ def test_expressions_that_do_not_hold_are_refused_and_nothing_is_left(
     ).fetchone() == (0,)
     assert vessels.execute("select count(*) from harbour.vessels").fetchone() == (3,)
     assert active(vessels) == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "sqlstate", "message"),
+    [
+        ("select aiq.unregister_entity_table('vessel', 'harbour.vessels')", "42704",
+         'harbour.vessels is not registered as nodes of type "vessel"'),
+        ("select aiq.unregister_entity_table(null, 'harbour.vessels')", "42704",
+         "harbour.vessels is not registered as nodes of type null"),
+        ("select aiq.rebuild('vessel')", "42704",
+         'no table is registered as nodes of type "vessel"'),
+        ("select aiq.rebuild('boat')", "42704", 'there is no entity type "boat"'),
+        ("select aiq.rebuild(null)", "42704", "there is no entity type null"),
+        ("select aiq.bulk('harbour.vessels', true)", "42704",
+         "harbour.vessels is not a registered table"),
+        ("select aiq.bulk(null, true)", "42704", "there is no table null"),
+        (REGISTER + "'name', p_configuration => null)", "22023",
+         "p_configuration is null, but must be a text search configuration"),
+        ("insert into aiq.registration_requests (action, source, arguments)"
+         " values ('dance', 'harbour.vessels', '{}')", "22023", 'there is no request "dance"'),
+    ],
+)  # fmt: skip
+def test_what_is_not_registered_is_refused_by_name(vessels, statement, sqlstate, message):
+    error = refused(vessels, statement, sqlstate)
+    assert error.diag.message_primary == message
+    assert error.diag.message_hint
+
+
+def test_a_schema_that_is_closed_to_the_engine_is_named_with_the_grant(vessels):
+    vessels.execute("revoke usage on schema harbour from public, aiq_engine")
+    error = refused(vessels, REGISTER + "'name')", "42501")
+    assert error.diag.message_primary == "aiq_engine may not use the schema of harbour.vessels"
+    assert error.diag.message_hint == "grant usage on schema harbour to aiq_engine;"
+    vessels.execute(error.diag.message_hint)
+    vessels.execute(REGISTER + "'name')")
 
 
 def test_tables_that_cannot_be_registered(db):

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from graphalgo.engine.errors import GraphAlgoError
+from graphalgo.engine.errors import GraphAlgoError, InvalidValue
 from graphalgo.stores.client import ClientStore
 from tests.support import harbour
 from tests.support.engine import Bound
@@ -351,15 +351,18 @@ class TestCallers:
 USER = harbour.claims_of("kestrel")["sub"]
 # Claims that cannot be read, and a part of what is said of them.
 BAD_CLAIMS = {
-    "no JSON": ("{", "is not JSON"),
-    "a bare word": ("kestrel", "is not JSON"),
-    "a list": ("[]", "holds a JSON array, but must hold an object"),
-    "a number": ("7", "holds a JSON number"),
+    "no JSON": ("{", 'is not JSON: "{"'),
+    "a bare word": ("kestrel", 'is not JSON: "kestrel"'),
+    "a list": ("[]", "holds a JSON array, but must hold an object: []"),
+    "a number": ("7", "holds a JSON number, but must hold an object: 7"),
     "a text": ('"kestrel"', "holds a JSON string"),
     "null": ("null", "holds a JSON null"),
     "a NUL": ('{"sub": "\\u0000"}', "is not JSON"),
     "nested beyond measure": ("[" * 200_000, "is not JSON"),
-    "sub no uuid": ('{"sub": "kestrel"}', 'the claim "sub"'),
+    "sub no uuid": (
+        '{"sub": "kestrel"}',
+        'the claim "sub" in the setting request.jwt.claims is not made of uuids: "kestrel"',
+    ),
     "sub empty": ('{"sub": ""}', 'the claim "sub"'),
     "sub a number": ('{"sub": 7}', 'the claim "sub"'),
     "sub an object": ('{"sub": {}}', 'the claim "sub"'),
@@ -368,7 +371,10 @@ BAD_CLAIMS = {
     "orgs an object": (f'{{"sub": "{USER}", "orgs": {{}}}}', 'the claim "orgs"'),
     "an org no uuid": (f'{{"sub": "{USER}", "orgs": ["{USER}", "kestrel"]}}', 'the claim "orgs"'),
     "an org a number": (f'{{"sub": "{USER}", "orgs": [7]}}', 'the claim "orgs"'),
-    "an org null": (f'{{"sub": "{USER}", "orgs": [null]}}', 'the claim "orgs"'),
+    "an org null": (
+        f'{{"sub": "{USER}", "orgs": [null]}}',
+        'the claim "orgs" in the setting request.jwt.claims is not made of uuids: [null]',
+    ),
     "an org a list": (f'{{"sub": "{USER}", "orgs": [["{USER}"]]}}', 'the claim "orgs"'),
     "orgs without a sub": ('{"orgs": ["kestrel"]}', 'the claim "orgs"'),
 }
@@ -423,10 +429,11 @@ class TestClaims:
             ("lookup", (["nobody"], True)),
             ("iterated_join", ("nobody", "vessel")),
         ):
-            with pytest.raises(psycopg.Error) as caught, connection.transaction():
+            with pytest.raises(InvalidValue) as caught, connection.transaction():
                 getattr(algorithms, name)(*arguments)
             assert caught.value.sqlstate == "22023"
-            assert BAD_CLAIMS[bad][1] in str(caught.value.diag.message_primary)
+            assert BAD_CLAIMS[bad][1] in caught.value.message
+            assert caught.value.hint
 
     @pytest.mark.parametrize("written", NOBODY)
     def test_of_nobody_in_particular_they_show_what_is_shared(self, connection, written):

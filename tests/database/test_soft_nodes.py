@@ -355,7 +355,14 @@ def test_what_is_not_two_nodes_is_refused(facts: Facts) -> None:
     for code, pair in [
         ("22023", (a, a)), ("22023", (None, a)), ("22023", (a, None)), ("P0002", (a, 10**9)),
     ]:  # fmt: skip
-        refused(facts, code, partial(facts.call, "record_distinct", *pair))
+        said = refused(facts, code, partial(facts.call, "record_distinct", *pair))
+        assert said == (
+            "there is no node 1000000000"
+            if code == "P0002"
+            else "two different nodes can be distinct, not {} and {}".format(
+                *("null" if one is None else one for one in pair)
+            )
+        )
 
 
 def test_distinct_nodes_are_not_promoted_into_each_other(facts: Facts) -> None:

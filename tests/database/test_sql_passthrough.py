@@ -530,7 +530,9 @@ class TestLocks:
             thread.join()
         assert taken.is_set()
         assert found == "55P03"
-        assert "lock" in message
+        assert message == (
+            "the statement released the session's advisory lock (77), and another session has it"
+        )
 
 
 class TestClaims:

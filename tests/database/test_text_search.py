@@ -10,7 +10,7 @@ import time
 import psycopg
 import pytest
 
-from graphalgo.engine.errors import UnknownName
+from graphalgo.engine.errors import InvalidValue, MissingSetting, UnknownName
 from graphalgo.install import install
 from graphalgo.stores import passages as searching
 from tests.support.facts import ORG_A, ORG_B, USER_A, USER_B
@@ -327,13 +327,77 @@ def test_another_setting_is_refused_naming_it(notes):
         with pytest.raises(Exception, match=r'aiq\.vector_search is "fast"') as caught:
             store.vector_search()
     assert caught.value.sqlstate == "22023"
+    assert "exact or approximate" in caught.value.message
+    assert caught.value.hint == "Write for example set aiq.vector_search = 'exact'."
 
 
 def test_without_an_index_the_approximate_search_is_refused(notes):
     write(notes, ["x"])
     model(notes, "small", 2, "l2")
     put(notes, [1], [[0, 0]])
-    with pytest.raises(psycopg.Error) as caught, speaking(notes, None) as store:
+    with pytest.raises(MissingSetting) as caught, speaking(notes, None) as store:
         store.approximate_ranking("notes", "small", [0.0, 0.0], 5)
     assert caught.value.sqlstate == "55000"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("call", "sqlstate", "message"),
+    [
+        ("rank_passages('nots', 'x', 3)", "42704", 'there is no text source "nots"'),
+        ("rank_passages('notes', 'x', 0)", "22023", "p_limit is 0, but must be at least 1"),
+        ("rank_passages('notes', 'x', null)", "22023", "p_limit is null, but must be at least 1"),
+        ("near_vectors('nots', 'small', '{1,2}', 0, 1, false)", "42704",
+         'there is no text source "nots"'),
+        ("near_vectors('notes', 'smal', '{1,2}', 0, 1, false)", "42704",
+         'there is no embedding model "smal"'),
+        ("near_vectors('notes', 'small', '{1,2}', 0, 0, false)", "22023",
+         "p_limit is 0, but must be at least 1"),
+        ("near_vectors('notes', 'small', null, 0, 1, false)", "22023",
+         "p_vector is null, but must be a list of numbers"),
+        ("near_vectors('notes', 'small', '{}', 0, 1, false)", "22023",
+         'p_vector has 0 numbers, but model "small" writes 2'),
+        ("near_vectors('notes', 'small', '{1,2,3}', 0, 1, false)", "22023",
+         'p_vector has 3 numbers, but model "small" writes 2'),
+        ("near_vectors('notes', 'small', '{{1},{2}}', 0, 1, false)", "22023",
+         "p_vector has 2 dimensions, but must be a list of numbers"),
+        ("near_vectors('notes', 'small', '{1,NaN}', 0, 1, false)", "22023",
+         "p_vector holds NaN, but each of its numbers must be finite"),
+        ("near_vectors('notes', 'small', '{-Infinity,1}', 0, 1, false)", "22023",
+         "p_vector holds -Infinity, but each of its numbers must be finite"),
+        ("near_vectors('notes', 'small', '{1,null}', 0, 1, false)", "22023",
+         "p_vector holds null, but each of its numbers must be finite"),
+        ("near_vectors('notes', 'small', '{1,2}', -1, 1, false)", "22023",
+         "p_slack is -1, but must be a finite number of at least 0"),
+        ("near_vectors('notes', 'small', '{1,2}', null, 1, false)", "22023",
+         "p_slack is null, but must be a finite number of at least 0"),
+    ],
+)  # fmt: skip
+def test_the_rankings_refuse_alike_with_pgvector_and_without_it(notes, call, sqlstate, message):
+    model(notes, "small", 2, "l2")
+    with pytest.raises(psycopg.Error) as caught, speaking(notes, None) as store:
+        store.connection.execute(f"select * from aiq.{call}")
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
     assert caught.value.diag.message_hint
+
+
+def test_the_store_over_a_connection_raises_what_the_functions_refuse_as_its_own(notes):
+    """Outside the server an error is of one family, whoever has found it."""
+    model(notes, "small", 2, "l2")
+    for call, kind, message in (
+        (lambda s: s.text_ranking("nots", "x", 3), UnknownName, 'there is no text source "nots"'),
+        (lambda s: s.text_ranking("notes", "x", 0), InvalidValue, "p_limit is 0"),
+    ):
+        with pytest.raises(kind) as caught, speaking(notes, None) as store:
+            call(store)
+        assert caught.value.message.startswith(message)
+        assert caught.value.hint
+        assert isinstance(caught.value.__cause__, psycopg.Error)
+
+
+def test_what_the_server_says_of_itself_stays_its_own(notes):
+    with pytest.raises(psycopg.errors.QueryCanceled), speaking(notes, None) as store:
+        store.connection.execute("set local statement_timeout = '50ms'")
+        store._query("select pg_sleep(10)", (), ())
+    with pytest.raises(psycopg.errors.InvalidParameterValue), speaking(notes, None) as store:
+        store._query("select set_config('extra_float_digits', '99', true)", (), ())

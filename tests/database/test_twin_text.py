@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from graphalgo.engine.errors import GraphAlgoError
 from graphalgo.stores.fulltext import STOP_WORDS, Query, Vector, dictionary, lexemes
+from graphalgo.stores.memory import MemoryStore
 
 WORDS = [
     "boiler", "boilers", "pump", "pumping", "the", "of", "a", "ship", "ships", "shipping",
@@ -86,3 +88,75 @@ def test_the_stop_words_are_the_server_s(connection):
 
 def test_stop_words_leave_a_gap():
     assert list(lexemes("the port of call", dictionary("english"))) == [("port", 2), ("call", 4)]
+
+
+# A call of the server's and of the twin's, which is refused.
+REFUSED = {
+    "no name": ("register_embedding_model('', 2)", lambda s: s.add_embedding_model("", 2)),
+    "a null name": ("register_embedding_model(null, 2)", lambda s: s.add_embedding_model(None, 2)),
+    "no width": ("register_embedding_model('x', 0)", lambda s: s.add_embedding_model("x", 0)),
+    "a null width": (
+        "register_embedding_model('x', null)", lambda s: s.add_embedding_model("x", None),
+    ),
+    "a width too great": (
+        "register_embedding_model('x', 16001)", lambda s: s.add_embedding_model("x", 16001),
+    ),
+    "a distance": (
+        "register_embedding_model('x', 2, 'dot')", lambda s: s.add_embedding_model("x", 2, "dot"),
+    ),
+    "a null default": (
+        "register_embedding_model('x', 2, 'l2', null)",
+        lambda s: s.add_embedding_model("x", 2, "l2", None),
+    ),
+    "a source": (
+        "put_embeddings('note', 'm', '{1}', '{{1,2}}')",
+        lambda s: s.add_embedding("note", "m", 1, [1, 2]),
+    ),
+    "a model": (
+        "put_embeddings('notes', 'n', '{1}', '{{1,2}}')",
+        lambda s: s.add_embedding("notes", "n", 1, [1, 2]),
+    ),
+    "a passage": (
+        "put_embeddings('notes', 'm', '{99}', '{{1,2}}')",
+        lambda s: s.add_embedding("notes", "m", 99, [1, 2]),
+    ),
+    "another width": (
+        "put_embeddings('notes', 'm', '{1}', '{{1,2,3}}')",
+        lambda s: s.add_embedding("notes", "m", 1, [1, 2, 3]),
+    ),
+    "null in a vector": (
+        "put_embeddings('notes', 'm', '{1}', '{{1,null}}')",
+        lambda s: s.add_embedding("notes", "m", 1, [1, None]),
+    ),
+    "NaN": (
+        "put_embeddings('notes', 'm', '{1}', '{{1,NaN}}')",
+        lambda s: s.add_embedding("notes", "m", 1, [1, float("nan")]),
+    ),
+    "infinity": (
+        "put_embeddings('notes', 'm', '{1}', '{{1,-Infinity}}')",
+        lambda s: s.add_embedding("notes", "m", 1, [1, float("-inf")]),
+    ),
+    "zeros": (
+        "put_embeddings('notes', 'm', '{1}', '{{0,0}}')",
+        lambda s: s.add_embedding("notes", "m", 1, [0, 0]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_models_and_vectors_are_refused_alike(connection, case):
+    statement, call = REFUSED[case]
+    twin = MemoryStore()
+    twin.add_text_source("notes", "simple")
+    twin.add_passage("notes", 1, "one")
+    twin.add_embedding_model("m", 2)
+    with pytest.raises(GraphAlgoError) as of_twin:
+        call(twin)
+    with pytest.raises(psycopg.Error) as of_server, connection.transaction():
+        connection.execute("delete from aiq.embedding_models")
+        connection.execute("select aiq.register_embedding_model('m', 2)")
+        connection.execute(f"select aiq.{statement}")
+    assert of_server.value.sqlstate == of_twin.value.sqlstate
+    assert of_server.value.diag.message_primary == of_twin.value.message
+    assert of_server.value.diag.message_hint
+    assert of_twin.value.hint

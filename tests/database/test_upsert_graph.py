@@ -424,7 +424,7 @@ def test_another_shape_is_refused_naming_the_entry(facts: Facts, graph: Any, par
         ({"w": 0}, 'the weight "w" is 0'),
         ({"w": -0.5}, 'the weight "w" is -0.5'),
         ({"w": 1.00000000001}, 'the weight "w" is 1.00000000001'),
-        ({"w": 1e-300}, 'the weight "w" is below 1e-37'),
+        ({"w": 1e-300}, 'the weight "w" is 1.0e-300, but must be at least 1e-37'),
         ({"w": "NaN"}, 'the weight "w" is "NaN"'),
         ({"w": "0.5"}, 'the weight "w" is "0.5"'),
         ({"w": [1]}, 'the weight "w" is [1]'),

@@ -56,12 +56,24 @@ def test_the_ends_of_every_range_are_accepted(twin, function, arguments):
         ("lookup", {"keys": "meridian dawn"}, "p_keys is 'meridian dawn', but must be a list"),
         ("lookup", {"keys": [1]}, "an element of p_keys is 1, but must be a text"),
         ("lookup", {"fuzzy": 1}, "p_fuzzy is 1, but must be true or false"),
+        # Python writes no number of so many digits, and no message is that long.
+        ("walk", {"limit": 10**5000}, "p_limit is a very large int, but must be from 1 to"),
+        ("walk", {"key": 10**5000}, "p_key is a very large int, but must be a text"),
+        ("walk", {"as_of": 10**5000}, "a very large int is not a moment"),
+        ("lookup", {"keys": 10**5000}, "p_keys is a very large int, but must be a list"),
+        ("lookup", {"fuzzy": 10**5000}, "p_fuzzy is a very large int, but must be true or"),
+        ("iterated_join", {"links": 10**5000}, "p_links is a very large int, but must be a list"),
+        ("iterated_join", {"similarity": [0] * 10**5}, "…, but must be a number above 0"),
+        ("iterated_join", {"links": "edge" * 10**5}, "…, but must be a list"),
+        ("lookup", {"keys": "x" * 10**5}, "…, but must be a list of keys"),
     ],
 )
 def test_what_sql_types_rule_out_is_refused_by_name(twin, function, arguments, message):
     defaults = {"walk": refusals.WALK, "lookup": refusals.LOOKUP}.get(function, refusals.JOIN)
-    with pytest.raises(InvalidValue, match=re.escape(message)):
+    with pytest.raises(InvalidValue, match=re.escape(message)) as caught:
         getattr(twin, function)(**{**defaults, **arguments})
+    assert caught.value.hint
+    assert len(caught.value.message) < 300
 
 
 def test_without_a_vocabulary_the_hint_says_so():

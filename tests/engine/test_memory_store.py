@@ -9,7 +9,7 @@ import networkx
 import pytest
 
 from graphalgo.engine import iterated_join, lookup, walk
-from graphalgo.engine.errors import InvalidValue, UnknownName
+from graphalgo.engine.errors import InvalidValue, NotFound, UnknownName
 from graphalgo.samples import harbour_json
 from graphalgo.stores.memory import MemoryStore
 from tests.support.building import Building, ids
@@ -59,8 +59,9 @@ class TestBuilding:
 
     @pytest.mark.parametrize(("src", "dst"), [(1, 99), (99, 2)])
     def test_an_edge_needs_both_its_ends(self, store, src, dst):
-        with pytest.raises(InvalidValue, match="there is no node 99"):
+        with pytest.raises(NotFound, match="there is no node 99") as caught:
             store.add_edge(src, dst, "operates")
+        assert caught.value.hint
         assert walk(store, "CPY-1") == []
 
     @pytest.mark.parametrize(
@@ -82,6 +83,18 @@ class TestBuilding:
         store.add_edge(2, 3, "operates")
         store.add_edge(3, 1, "operates")
         assert ids(walk(store, "soft-3")) == [1, 2]
+
+    def test_a_key_and_a_distinct_pair_need_their_nodes(self, store):
+        for add in (lambda: store.add_key(99, "x"), lambda: store.record_distinct(1, 99)):
+            with pytest.raises(NotFound, match="there is no node 99"):
+                add()
+
+    @pytest.mark.parametrize("prefix", ["", "_x", "1x", "é", "x-1", "soft", "SOFT"])
+    def test_a_handle_prefix_is_letters_other_than_soft(self, store, prefix):
+        with pytest.raises(InvalidValue) as caught:
+            store.add_entity_type("other", prefix)
+        assert caught.value.message == f'"{prefix}" cannot be a handle prefix'
+        assert caught.value.hint
 
     def test_an_id_is_taken_once(self, store):
         with pytest.raises(InvalidValue, match="node 1"):
@@ -181,6 +194,28 @@ class TestFromJson:
         assert (row.node_id, row.weight) == (2, 1.0)
         (row,) = iterated_join(store, "soft-3", "thing", links=["shared_key"])
         assert row.node_id == 1
+
+    @pytest.mark.parametrize(
+        ("graph", "error", "message"),
+        [
+            ({"nodes": {}}, InvalidValue, '"nodes" holds a dict, but must hold a list'),
+            ({"nodes": "x"}, InvalidValue, '"nodes" holds a str, but must hold a list'),
+            ({"nodes": [7]}, InvalidValue, "nodes, entry 1 is not what it should be"),
+            ({"nodes": [{"entity_type": "x"}]}, InvalidValue, "nodes, entry 1 has no id"),
+            ({"nodes": [{"id": 1, "entity_type": "x"}]}, UnknownName, 'nodes, entry 1: "x" is not'),
+            ({"keys": [{"node_id": 9, "key": "x"}]}, NotFound,
+             "keys, entry 1: there is no node 9"),
+            ({"embedding_models": [{"name": "m", "dim": "2"}]}, InvalidValue,
+             "embedding_models, entry 1: p_dim is '2', but must be from 1 to 16000"),
+            ({"embeddings": [{"source": "s", "model": "m", "id": 1, "vector": []}]}, UnknownName,
+             'embeddings, entry 1: there is no text source "s"'),
+        ],
+    )  # fmt: skip
+    def test_a_wrong_entry_is_refused_naming_its_list_and_place(self, graph, error, message):
+        with pytest.raises(error) as caught:
+            MemoryStore.from_dict(graph)
+        assert caught.value.message.startswith(message)
+        assert caught.value.hint
 
     @pytest.mark.parametrize("text", ["", "{", "nodes", "\ufeff{}"])
     def test_what_is_not_json_is_refused_naming_the_file(self, tmp_path, text):

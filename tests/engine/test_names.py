@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphalgo.engine.errors import InvalidValue
+from graphalgo.engine.errors import InvalidValue, MissingSetting
 from graphalgo.engine.trigram import ratio, real, similarity, trigrams
 from graphalgo.names import building
 from graphalgo.names import search as searching
@@ -195,10 +197,16 @@ def test_similar_names_by_each_scorer() -> None:
     [
         ({"names": None}, "p_names is null"),
         ({"names": ["a", None]}, "an element of p_names is null"),
+        ({"names": "meridian dawn"}, "p_names is 'meridian dawn', but must be a list of names"),
+        ({"scorer": None}, "p_scorer is null, but must be a text"),
         ({"similarity": 0}, "p_similarity is 0"),
         ({"limit": 0}, "p_limit is 0"),
         ({"scorer": "best"}, 'p_scorer is "best"'),
-        ({"scorer": "trigram", "candidate_similarity": 0.2}, "p_candidate_similarity means"),
+        (
+            {"scorer": "trigram", "candidate_similarity": 0.2},
+            "p_candidate_similarity is 0.2, but means nothing for the scorer trigram",
+        ),
+        ({"scorer": "trigram", "candidate_similarity": 2}, "p_candidate_similarity is 2, but must"),
         ({"scorer": "token_set", "candidate_similarity": 2}, "p_candidate_similarity is 2"),
     ],
 )
@@ -206,3 +214,16 @@ def test_odd_arguments_are_refused_by_name(arguments: dict[str, object], said: s
     with pytest.raises(InvalidValue) as refused:
         similar_names(MemoryStore(), **{"names": ["a"], **arguments})
     assert said in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("scorer", ["jaro_winkler", "token_set"])
+def test_a_scorer_whose_package_is_missing_is_refused_saying_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, scorer: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    with pytest.raises(MissingSetting) as refused:
+        similar_names(MemoryStore(), ["a"], scorer=scorer)
+    assert refused.value.sqlstate == "55000"
+    assert refused.value.message.startswith(f'p_scorer is "{scorer}", which needs rapidfuzz')
+    assert refused.value.hint is not None and "pip install rapidfuzz" in refused.value.hint

@@ -167,6 +167,17 @@ REFUSED = {
     "no array": ('SEMANTIC "x" FROM notes', "1,2,3,4", "22023", "must be an array"),
     "mixed brackets": ('SEMANTIC "x" FROM notes', "[1,2,3,4}", "22023", "must be an array"),
     "another thing": ('SEMANTIC "x" FROM notes', 5, "22023", "must be an array"),
+    "null": ('SEMANTIC "x" FROM notes', [1, 2, 3, None], "22023", '"null", which is no number'),
+    "too great for any number": (
+        'SEMANTIC "x" FROM notes', [1, 2, 3, 10**5000], "22023",
+        'number 4 of p_embedding is "a very large int", but must be finite',
+    ),
+    "a number that has no text": (
+        'SEMANTIC "x" FROM notes', 10**5000, "22023",
+        "p_embedding is a very large int, but must be an array",
+    ),
+    "no text": (10**5000, None, "22023", "the query is a very large int, but must be a text"),
+    "null text": (None, None, "22023", "the query is null, but must be a text at character 1"),
     "truth": ('SEMANTIC "x" FROM notes', [1, 2, 3, True], "22023", "which is no number"),
     "source": ('TEXT "x" FROM note', None, "42704", '"note" is not a registered text source'),
     "source of vectors": ('SEARCH "x" FROM note', MACHINERY, "42704", '"note"'),

@@ -155,7 +155,7 @@ REFUSED: list[tuple[str, str, int, str, str]] = [
     ('GRAPH "x" DEPHT 2', SYNTAX, 11, '"DEPHT" is no modifier', "Did you mean DEPTH?"),
     ('LOOKUP "x" where y', SYNTAX, 12, '"where" is no modifier of LOOKUP', "The form is"),
     ('LOOKUP "x";', SYNTAX, 11, "a semicolon has no place here", "one query"),
-    ('LOOKUP "x" -- c', SYNTAX, 12, "a comment has no place here", "SQL"),
+    ('LOOKUP "x" -- c', SYNTAX, 12, '"--" begins a comment, which has no place here,', "SQL"),
     ('LOOKUP "x" )', SYNTAX, 12, ") has no place here", ""),
     # Names.
     ('TEXT "x"', SYNTAX, 9, "TEXT needs FROM", 'SCHEMA "p8ql" lists the sources'),
