@@ -135,21 +135,11 @@ def _numbers(values: list[int]) -> str:
 
 def search_name_index(
     plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
-) -> Iterator[tuple[str | None, str | None, str | None, str | None, bool]]:
+) -> Iterator[tuple[str | None, str | None, str | None, str | None, bool | None, str | None]]:
     """Answer `aiq.search_name_index` in blocks; one row that says no where it cannot."""
-    from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
-
-    segments = segments_that_serve(plpy, shared, len(names))
-    hits = None
-    if segments:
-        try:
-            from graphalgo.names.tables import NameIndex  # noqa: PLC0415
-        except ImportError:
-            pass
-        else:
-            hits = NameIndex(plpy, shared).hits(segments, names, threshold)
+    hits, refused = _attempt(plpy, _name_hits, (plpy, shared, names, threshold))
     if hits is None:
-        yield None, None, None, None, False
+        yield None, None, None, None, None if refused else False, refused
         return
     for start in range(0, max(len(hits), 1), BLOCK_HITS):
         part = hits[start : start + BLOCK_HITS]
@@ -159,7 +149,22 @@ def search_name_index(
             _numbers(part.marks.tolist()),
             _array(part.similarities_as_text()),
             True,
+            None,
         )
+
+
+def _name_hits(plpy: Any, shared: dict[str, Any], names: list[str], threshold: float) -> Any:
+    """Return what the index of names finds; None where pg_trgm's index is to be searched."""
+    from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
+
+    segments = segments_that_serve(plpy, shared, len(names))
+    if not segments:
+        return None
+    try:
+        from graphalgo.names.tables import NameIndex  # noqa: PLC0415
+    except ImportError:
+        return None
+    return NameIndex(plpy, shared).hits(segments, names, threshold)
 
 
 def refresh_names(

@@ -73,14 +73,20 @@ end
 $$;
 
 -- The trigrams of all names and of the changed ones. A mark is a hash of 64 bits: of a
--- node's names no two have the same, but for a chance in some 10 to the 18th. ASCII trigrams, of three characters
--- each, stand one after another; where others are among them, which are written as
--- numbers, all are separated by commas.
+-- node's names no two have the same, but for a chance in some 10 to the 18th. ASCII
+-- trigrams, of three characters each, stand one after another; where others may be among
+-- them, which are written as numbers, all are separated by commas: also where a name has
+-- a capital, since that of a Turkish server's I is no ASCII letter.
 create or replace view aiq.name_tokens with (security_invoker = true) as
 select
     k.node_id, cardinality(t.trigrams) as size,
     array_to_string(
-        t.trigrams, case when octet_length(k.key) = char_length(k.key) then '' else ',' end
+        t.trigrams,
+        case
+            when octet_length(k.key) = char_length(k.key) and k.key = lower(k.key collate "C")
+            then ''
+            else ','
+        end
     ) as tokens,
     hashtextextended(k.key collate "C", 0) as mark
 from aiq.node_keys as k
@@ -172,8 +178,12 @@ revoke all on function aiq.tokens_of_names(text[]) from public;
 
 drop function if exists aiq.search_name_index(text[], real, int);
 drop function if exists aiq.name_index_serves(int);
+-- What it returns has changed since an earlier version, which cannot be replaced.
+drop function if exists aiq.search_name_index(text[], real);
 create or replace function aiq.search_name_index(p_names text[], p_similarity real)
-returns table (numbers text, holders text, marks text, similarities text, served boolean)
+returns table (
+    numbers text, holders text, marks text, similarities text, served boolean, refusal text
+)
 language plpython3u stable security invoker rows 1
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -181,7 +191,7 @@ set jit = off
 as $plpython$@plpy:search_name_index@$plpython$;
 alter function aiq.search_name_index(text[], real) owner to aiq_engine;
 comment on function aiq.search_name_index(text[], real) is
-    'What aiq.indexed_name_candidates calls';
+    'What aiq.indexed_name_candidates calls; a refusal is in its last column';
 revoke all on function aiq.search_name_index(text[], real) from public;
 
 -- Python's code never runs as another role than its caller: this is who calls it.
@@ -193,7 +203,8 @@ as $$
 begin
     return query
     select s.numbers, s.holders, s.marks, s.similarities, s.served
-    from aiq.search_name_index(p_names, p_similarity) as s;
+    from aiq.search_name_index(p_names, p_similarity) as s
+    where s.refusal is null or aiq.refuse(s.refusal);
 end
 $$;
 alter function aiq.indexed_name_candidates(text[], real) owner to aiq_engine;

@@ -4,8 +4,8 @@ Segments and lists are rows that never change, found by a segment's token, which
 never used again: what was read under one snapshot is right under any other that
 sees the same segment. So a backend keeps the lists it has read, the least recently
 used ones dropped first, and needs no message of others. Names written since the
-last refresh are rows with numbers of their own, never used again either; a backend
-makes a small segment of those that its snapshot sees.
+last refresh are rows with numbers of their own, never used again either while their
+table is the same; a backend makes a small segment of those that its snapshot sees.
 
 A refresh makes a segment of these rows and, as in a log-structured merge tree
 (O'Neil, Cheng, Gawlick & O'Neil, 1996), joins to it those segments that are not
@@ -52,7 +52,8 @@ ALL_LISTS = "select trigram, bitmap, entries from aiq.name_lists where segment_i
 CHANGE_IDS = """
 select
     string_agg(int8send(c.id), ''::bytea order by c.id) as ids,
-    count(*) > aiq.most_name_changes() as many
+    count(*) > aiq.most_name_changes() as many,
+    pg_relation_filenode('aiq.name_changes') as file
 from (select id from aiq.name_changes limit aiq.most_name_changes() + 1) as c
 """
 CTYPE = "select aiq.name_ctype() as ctype"
@@ -187,6 +188,7 @@ class NameIndex:
         seen = self._query(CHANGE_IDS)[0]
         if seen["many"]:
             return None
+        cache.keep_changes_of(seen["file"])
         asked = self._query(TOKENS, ("text[]",), list(names))[0]
         probes = [
             (number, numbers_of_tokens(text))
@@ -423,6 +425,8 @@ class Cache:
         The numbers of their rows: under a snapshot that sees the same, they are the same.
     changed : dict
         The holder, mark and trigrams of each of these rows.
+    changes_file : int or None
+        The file of the table that they are rows of.
     """
 
     # What an entry of the cache costs beside the list itself.
@@ -435,6 +439,7 @@ class Cache:
         self.changes: tuple[Probes, Mapping[int, Postings]] | None = None
         self.changes_seen: bytes | None = None
         self.changed: dict[int, Change] = {}
+        self.changes_file: int | None = None
         # The least recently used first; None for a trigram that the segment has not.
         self._lists: OrderedDict[tuple[str, int], Postings | None] = OrderedDict()
 
@@ -457,6 +462,15 @@ class Cache:
         """Keep a list, or that there is none."""
         self._lists[token, trigram] = found
         self.size += self._cost(found)
+
+    def keep_changes_of(self, file: int) -> None:
+        """Forget the names written since the last refresh if they are of another table's file.
+
+        A table that was dropped and made again, or truncated, may count its rows from 1.
+        """
+        if file != self.changes_file:
+            self.changes, self.changes_seen, self.changed = None, None, {}
+            self.changes_file = file
 
     def keep_segments(self, tokens: Sequence[str]) -> None:
         """Drop what belongs to segments that are no longer there, if there are any."""

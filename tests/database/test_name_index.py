@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from graphalgo.install import install
+from graphalgo.install import install, uninstall
 from tests.support.names import (
     SERVED,
     THRESHOLDS,
@@ -252,9 +252,43 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
 ) -> None:
     write_names(connection, ["one name"])
     refresh(connection)
-    connection.execute("set local aiq.name_cache_mb = 'much'")
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="name_cache_mb"):
-        connection.execute("select * from aiq.similar_keys('{one}', 0.5)")
+    for setting in ("aiq.name_cache_mb", "aiq.name_index_from"):
+        with (
+            pytest.raises(psycopg.errors.InvalidParameterValue) as refused,
+            connection.transaction(),
+        ):
+            connection.execute("select set_config(%s, 'much', true)", [setting])
+            connection.execute("select * from aiq.similar_keys('{one}', 0.5)")
+        told = refused.value.diag
+        assert (told.message_primary or "").startswith(f'the setting {setting} is "much"')
+        assert (told.message_hint or "").startswith(f"Write for example set {setting} = ")
+
+
+def test_names_are_not_taken_for_those_of_an_index_that_was_there_before(
+    make_database: Callable[[], str],
+) -> None:
+    made = make_database()
+    with psycopg.connect(made, autocommit=True) as session:
+        for name in ("silver harbour", "bronze bay"):
+            install(made)
+            with psycopg.connect(made, autocommit=True) as writer:
+                write_names(writer, random_names(100, 14))
+                refresh(writer)
+                write_names(writer, [name], 1_001)
+            use_index(session)
+            assert assert_exact(session, [name], (1.0,)) == 1
+            uninstall(made)
+
+
+def test_the_trigrams_of_a_name_with_a_capital_are_told_apart(
+    connection: psycopg.Connection[Any],
+) -> None:
+    # A Turkish server takes the lower case of I for a letter that is not ASCII, and shows
+    # the trigrams of this name as numbers.
+    write_names(connection, ["IO"])
+    row = connection.execute("select tokens from aiq.name_tokens").fetchone()
+    assert row is not None
+    assert len(row[0].split(",")) == 3
 
 
 def test_a_refresh_where_nothing_may_be_written_is_refused_though_there_is_nothing_to_write(
@@ -366,9 +400,11 @@ def seconds_until_cancelled(
     refresh(connection)
     connection.execute(f"set statement_timeout = {milliseconds}".encode())
     started = time.monotonic()
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled) as cancelled:
         connection.execute(statement.encode(), {"names": names[:3_000]})
     taken = time.monotonic() - started
+    said = cancelled.value.diag.message_primary
+    assert said == "canceling statement due to statement timeout"
     connection.execute("set statement_timeout = 0")
     return taken
 
