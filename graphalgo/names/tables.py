@@ -247,7 +247,7 @@ class NameIndex:
         """Return the names written since the last refresh that this snapshot sees, by their ids."""
         cache = self._cache
         if seen is None:
-            cache.changes_seen, cache.changes, cache.changed = None, None, {}
+            cache.forget_changes()
             return None
         if seen == cache.changes_seen:
             return cache.changes
@@ -272,6 +272,7 @@ class NameIndex:
             changes = Probes(segment), postings
         # All at once, and last: whatever interrupts what is above leaves what was known.
         cache.changes, cache.changed, cache.changes_seen = changes, known, seen
+        cache.weigh_changes()
         return cache.changes
 
     # Refreshing.
@@ -419,6 +420,8 @@ class Cache:
         Segments by token.
     size : int
         Bytes of lists that are kept.
+    changes_size : int
+        Some bytes more that the names written since the last refresh take.
     changes : tuple or None
         The names written since the last refresh, as a segment and its lists.
     changes_seen : bytes or None
@@ -431,11 +434,14 @@ class Cache:
 
     # What an entry of the cache costs beside the list itself.
     OVERHEAD = 250
+    # What a name written since the last refresh costs beside its trigrams.
+    CHANGE = 350
 
     def __init__(self) -> None:
         self.ctype: str | None = None
         self.segments: dict[str, Probes] = {}
         self.size = 0
+        self.changes_size = 0
         self.changes: tuple[Probes, Mapping[int, Postings]] | None = None
         self.changes_seen: bytes | None = None
         self.changed: dict[int, Change] = {}
@@ -469,8 +475,21 @@ class Cache:
         A table that was dropped and made again, or truncated, may count its rows from 1.
         """
         if file != self.changes_file:
-            self.changes, self.changes_seen, self.changed = None, None, {}
+            self.forget_changes()
             self.changes_file = file
+
+    def forget_changes(self) -> None:
+        """Keep none of the names written since the last refresh."""
+        self.changes, self.changes_seen, self.changed = None, None, {}
+        self.changes_size = 0
+
+    def weigh_changes(self) -> None:
+        """Note how many bytes the names written since the last refresh take."""
+        lists = () if self.changes is None else self.changes[1].values()
+        trigrams = sum(len(change[2]) for change in self.changed.values())
+        self.changes_size = (
+            sum(map(self._cost, lists)) + self.CHANGE * len(self.changed) + 8 * trigrams
+        )
 
     def keep_segments(self, tokens: Sequence[str]) -> None:
         """Drop what belongs to segments that are no longer there, if there are any."""
@@ -484,13 +503,16 @@ class Cache:
     def trim(self, most: int) -> None:
         """Drop the least recently used lists until no more than `most` bytes are kept.
 
-        Beside them 12 or 16 bytes a name are kept, unless nothing shall be.
+        Names written since the last refresh count first and are kept all the same: to read
+        them again for each search takes too long. Beside them 12 or 16 bytes a name are
+        kept. Where nothing shall be, neither are.
         """
-        while self._lists and self.size > most:
+        while self._lists and self.size + self.changes_size > most:
             _, found = self._lists.popitem(last=False)
             self.size -= self._cost(found)
         if not most:
             self.segments.clear()
+            self.forget_changes()
 
     def _cost(self, found: Postings | None) -> int:
         return self.OVERHEAD + (0 if found is None else found.nbytes)

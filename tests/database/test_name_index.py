@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -197,12 +198,34 @@ def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others
 def test_a_small_cache_answers_the_same_and_keeps_no_more_than_it_may(
     connection: psycopg.Connection[Any],
 ) -> None:
-    names = random_names(3_000, 9)
+    names = [sha256(str(number).encode()).hexdigest() for number in range(3_000)]
     write_names(connection, names)
     refresh(connection)
-    for megabytes in (0, 1, 64):
+    connection.execute("""
+        create function pg_temp.kept() returns table (lists int, others int, changes int)
+        language plpython3u as $body$
+        cache = GD["graphalgo.name_cache"]
+        lists = sum(cache._cost(found) for found in cache._lists.values())
+        yield lists, len(cache.segments) + len(cache.changed), cache.changes_size
+        $body$
+    """)
+
+    def kept(megabytes: int) -> tuple[int, int, int]:
         connection.execute(f"set local aiq.name_cache_mb = {megabytes}".encode())
-        assert_exact(connection, names[:10], (0.5,))
+        assert_exact(connection, names[:300], (0.5,))
+        row = connection.execute("select * from pg_temp.kept()").fetchone()
+        assert row is not None
+        return row
+
+    assert kept(64)[0] > 1 << 20
+    assert 0 < kept(1)[0] <= 1 << 20
+    write_names(connection, [name[::-1] for name in names[:500]], 10_001)
+    lists, _, changes = kept(2)
+    assert min(lists, changes) > 0
+    assert lists + changes <= 2 << 20
+    write_names(connection, [name[::-1] for name in names[500:]], 20_001)
+    assert kept(1)[:2] == (0, 3_001), "what was written is more than all that may be kept"
+    assert kept(0) == (0, 0, 0)
 
 
 def test_an_interrupted_search_forgets_nothing_that_was_written(
