@@ -81,14 +81,20 @@ end
 $$;
 
 -- The trigrams of all names and of the changed ones. A mark is a hash of 64 bits: of a
--- node's names no two have the same, but for a chance in some 10 to the 18th. ASCII trigrams, of three characters
--- each, stand one after another; where others are among them, which are written as
--- numbers, all are separated by commas.
+-- node's names no two have the same, but for a chance in some 10 to the 18th. ASCII
+-- trigrams, of three characters each, stand one after another; where others may be among
+-- them, which are written as numbers, all are separated by commas: also where a name has
+-- a capital, since that of a Turkish server's I is no ASCII letter.
 create or replace view aiq.name_tokens with (security_invoker = true) as
 select
     k.node_id, cardinality(t.trigrams) as size,
     array_to_string(
-        t.trigrams, case when octet_length(k.key) = char_length(k.key) then '' else ',' end
+        t.trigrams,
+        case
+            when octet_length(k.key) = char_length(k.key) and k.key = lower(k.key collate "C")
+            then ''
+            else ','
+        end
     ) as tokens,
     hashtextextended(k.key collate "C", 0) as mark,
     tidsend(k.ctid) as place

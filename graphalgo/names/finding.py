@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 SCORERS = ("trigram", "jaro_winkler", "token_set")
 INSTALL_RAPIDFUZZ = (
     "Install it for the Python that runs this (inside the server, the one that PL/Python links):"
-    " python3 -m pip install rapidfuzz; or write p_scorer => 'trigram'."
+    " apt-get install python3-rapidfuzz where there is one, or python3 -m pip install rapidfuzz"
+    " (where pip will not, with --target DIRECTORY, for a directory of the server's PYTHONPATH);"
+    " or write p_scorer => 'trigram'."
 )
 BLOCK_ROWS = 2_000
 

@@ -104,7 +104,8 @@ class Plan:
         common = needed(size, segment.sizes, threshold)
         possible = (common <= segment.sizes) & (common <= size)
         self.least = int(common[possible].min()) if possible.any() else 0
-        kind: type[Any] = np.uint8 if size < 255 else np.uint16
+        kind: type[Any]
+        kind = np.uint8 if size < 0xFF else np.uint16 if size < 0xFFFF else np.uint32
         common[~possible] = np.iinfo(kind).max
         words = np.diff(segment.starts) // WORD
         self.needs = np.repeat(common.astype(kind), words)

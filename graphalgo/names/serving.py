@@ -15,7 +15,7 @@ FEW = 10_000
 # as some steps of the search. Without a segment nothing of it is worked out.
 STATE = f"""
 select
-    s.id, s.token::text as token, s.entries, s.ctype, o.least, o.cache_mb, c.many,
+    s.id, s.token::text as token, s.entries, s.ctype, o.least, o.cache_mb, c.many, c.file,
     -- What may be long stands in the first row alone.
     case when row_number() over (order by s.id) = 1 then c.ids end as ids,
     case when row_number() over (order by s.id) = 1 then aiq.tokens_of_names($1) end as tokens
@@ -29,7 +29,8 @@ cross join (
 cross join (
     select
         string_agg(int8send(n.id), ''::bytea order by n.id) as ids,
-        count(*) > aiq.most_name_changes() as many
+        count(*) > aiq.most_name_changes() as many,
+        pg_relation_filenode('aiq.name_changes') as file
     from (select id from aiq.name_changes limit aiq.most_name_changes() + 1) as n
 ) as c
 order by s.id
@@ -56,8 +57,8 @@ def segments_that_serve(
     -------
     sequence
         A row for each segment, and in the first what the search is to know besides: the
-        trigrams of the names, the numbers of the names written since the last refresh
-        and how much a backend may keep.
+        trigrams of the names, the numbers of the names written since the last refresh,
+        the file of their table, and how much a backend may keep.
     """
     plan = shared.get("graphalgo.name_segments")
     if plan is None:

@@ -4,8 +4,8 @@ Segments and lists are rows that never change, found by a segment's token, which
 never used again: what was read under one snapshot is right under any other that
 sees the same segment. So a backend keeps the lists it has read, the least recently
 used ones dropped first, and needs no message of others. Names written since the
-last refresh are rows with numbers of their own, never used again either; a backend
-makes a small segment of those that its snapshot sees.
+last refresh are rows with numbers of their own, never used again either while their
+table is the same; a backend makes a small segment of those that its snapshot sees.
 
 A refresh makes a segment of these rows and, as in a log-structured merge tree
 (O'Neil, Cheng, Gawlick & O'Neil, 1996), joins to it those segments that are not
@@ -176,6 +176,7 @@ class NameIndex:
         if any(row["ctype"] != cache.ctype for row in segments):
             return None
         asked = segments[0]
+        cache.keep_changes_of(asked["file"])
         probes = [
             (number, numbers_of_tokens(text))
             for number, text in enumerate(asked["tokens"], 1)
@@ -235,7 +236,7 @@ class NameIndex:
         """Return the names written since the last refresh that this snapshot sees, by their ids."""
         cache = self._cache
         if seen is None:
-            cache.changes_seen, cache.changes, cache.changed = None, None, {}
+            cache.forget_changes()
             return None
         if seen == cache.changes_seen:
             return cache.changes
@@ -260,6 +261,7 @@ class NameIndex:
             changes = Probes(segment), postings
         # All at once, and last: whatever interrupts what is above leaves what was known.
         cache.changes, cache.changed, cache.changes_seen = changes, known, seen
+        cache.weigh_changes()
         return cache.changes
 
     # Refreshing.
@@ -408,24 +410,32 @@ class Cache:
         Segments by token.
     size : int
         Bytes of lists that are kept.
+    changes_size : int
+        Some bytes more that the names written since the last refresh take.
     changes : tuple or None
         The names written since the last refresh, as a segment and its lists.
     changes_seen : bytes or None
         The numbers of their rows: under a snapshot that sees the same, they are the same.
     changed : dict
         The holder, mark, place and trigrams of each of these rows.
+    changes_file : int or None
+        The file of the table that they are rows of.
     """
 
     # What an entry of the cache costs beside the list itself.
     OVERHEAD = 250
+    # What a name written since the last refresh costs beside its trigrams.
+    CHANGE = 400
 
     def __init__(self) -> None:
         self.ctype: str | None = None
         self.segments: dict[str, Probes] = {}
         self.size = 0
+        self.changes_size = 0
         self.changes: tuple[Probes, Mapping[int, Postings]] | None = None
         self.changes_seen: bytes | None = None
         self.changed: dict[int, Change] = {}
+        self.changes_file: int | None = None
         # The least recently used first; None for a trigram that the segment has not.
         self._lists: OrderedDict[tuple[str, int], Postings | None] = OrderedDict()
 
@@ -449,6 +459,28 @@ class Cache:
         self._lists[token, trigram] = found
         self.size += self._cost(found)
 
+    def keep_changes_of(self, file: int) -> None:
+        """Forget the names written since the last refresh if they are of another table's file.
+
+        A table that was dropped and made again, or truncated, may count its rows from 1.
+        """
+        if file != self.changes_file:
+            self.forget_changes()
+            self.changes_file = file
+
+    def forget_changes(self) -> None:
+        """Keep none of the names written since the last refresh."""
+        self.changes, self.changes_seen, self.changed = None, None, {}
+        self.changes_size = 0
+
+    def weigh_changes(self) -> None:
+        """Note how many bytes the names written since the last refresh take."""
+        lists = () if self.changes is None else self.changes[1].values()
+        trigrams = sum(len(change[3]) for change in self.changed.values())
+        self.changes_size = (
+            sum(map(self._cost, lists)) + self.CHANGE * len(self.changed) + 8 * trigrams
+        )
+
     def keep_segments(self, tokens: Sequence[str]) -> None:
         """Drop what belongs to segments that are no longer there, if there are any."""
         if len(self.segments) <= len(tokens):
@@ -461,13 +493,16 @@ class Cache:
     def trim(self, most: int) -> None:
         """Drop the least recently used lists until no more than `most` bytes are kept.
 
-        Beside them 20 or 24 bytes a name are kept, unless nothing shall be.
+        Names written since the last refresh count first and are kept all the same: to read
+        them again for each search takes too long. Beside them 20 or 24 bytes a name are
+        kept. Where nothing shall be, neither are.
         """
-        while self._lists and self.size > most:
+        while self._lists and self.size + self.changes_size > most:
             _, found = self._lists.popitem(last=False)
             self.size -= self._cost(found)
         if not most:
             self.segments.clear()
+            self.forget_changes()
 
     def _cost(self, found: Postings | None) -> int:
         return self.OVERHEAD + (0 if found is None else found.nbytes)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ import psycopg
 import pytest
 
 from graphalgo.engine.errors import InvalidValue
-from graphalgo.install import install
+from graphalgo.install import install, uninstall
 from graphalgo.names.finding import similar_names
 from graphalgo.stores.client import ClientStore
 from tests.support.names import (
@@ -200,12 +201,35 @@ def test_the_index_does_not_serve_where_too_much_has_changed_or_words_are_others
 def test_a_small_cache_answers_the_same_and_keeps_no_more_than_it_may(
     connection: psycopg.Connection[Any],
 ) -> None:
-    names = random_names(3_000, 9)
+    names = [sha256(str(number).encode()).hexdigest() for number in range(3_000)]
     write_names(connection, names)
     refresh(connection)
-    for megabytes in (0, 1, 64):
+    connection.execute("""
+        create function pg_temp.kept() returns table (lists int, others int, changes int)
+        language plpython3u as $body$
+        cache = GD["graphalgo.name_cache"]
+        lists = sum(cache._cost(found) for found in cache._lists.values())
+        yield lists, len(cache.segments) + len(cache.changed), cache.changes_size
+        $body$
+    """)
+
+    def kept(megabytes: int) -> tuple[int, int, int]:
         connection.execute(f"set local aiq.name_cache_mb = {megabytes}".encode())
-        assert_exact(connection, names[:10], (0.5,))
+        assert_exact(connection, names[:5], (0.5,))
+        connection.execute("select from aiq.similar_keys(%s, 0.5)", [names[:300]])
+        row = connection.execute("select * from pg_temp.kept()").fetchone()
+        assert row is not None
+        return row
+
+    assert kept(64)[0] > 1 << 20
+    assert 0 < kept(1)[0] <= 1 << 20
+    write_names(connection, [name[::-1] for name in names[:500]], 10_001)
+    lists, _, changes = kept(2)
+    assert min(lists, changes) > 0
+    assert lists + changes <= 2 << 20
+    write_names(connection, [name[::-1] for name in names[500:]], 20_001)
+    assert kept(1)[:2] == (0, 3_001), "what was written is more than all that may be kept"
+    assert kept(0) == (0, 0, 0)
 
 
 def test_an_interrupted_search_forgets_nothing_that_was_written(
@@ -372,6 +396,33 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
         similar_names(ClientStore(connection), ["one"])
 
 
+def test_names_are_not_taken_for_those_of_an_index_that_was_there_before(
+    make_database: Callable[[], str],
+) -> None:
+    made = make_database()
+    with psycopg.connect(made, autocommit=True) as session:
+        for name in ("silver harbour", "bronze bay"):
+            install(made)
+            with psycopg.connect(made, autocommit=True) as writer:
+                write_names(writer, random_names(100, 14))
+                refresh(writer)
+                write_names(writer, [name], 1_001)
+            use_index(session)
+            assert assert_exact(session, [name], (1.0,)) == 1
+            uninstall(made)
+
+
+def test_the_trigrams_of_a_name_with_a_capital_are_told_apart(
+    connection: psycopg.Connection[Any],
+) -> None:
+    # A Turkish server takes the lower case of I for a letter that is not ASCII, and shows
+    # the trigrams of this name as numbers.
+    write_names(connection, ["IO"])
+    row = connection.execute("select tokens from aiq.name_tokens").fetchone()
+    assert row is not None
+    assert len(row[0].split(",")) == 3
+
+
 def test_a_refresh_where_nothing_may_be_written_is_refused_though_there_is_nothing_to_write(
     names_dsn: str,
 ) -> None:
@@ -482,9 +533,11 @@ def seconds_until_cancelled(
     refresh(connection)
     connection.execute(f"set statement_timeout = {milliseconds}".encode())
     started = time.monotonic()
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled) as cancelled:
         connection.execute(statement.encode(), {"names": names[:3_000]})
     taken = time.monotonic() - started
+    said = cancelled.value.diag.message_primary
+    assert said == "canceling statement due to statement timeout"
     connection.execute("set statement_timeout = 0")
     return taken
 

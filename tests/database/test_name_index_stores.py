@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import rapidfuzz
 
 from graphalgo.engine import iterated_join, lookup
 from graphalgo.engine.errors import NotFound
@@ -74,3 +78,36 @@ def test_the_twin_finds_the_same_similar_names(harbour_dsn: str) -> None:
             shown = [(row.input_name, row.key, row.score) for row in over_connection]
             assert shown == [(row.input_name, row.key, row.score) for row in in_memory]
             assert shown
+
+
+@pytest.fixture
+def rapidfuzz_place() -> Iterator[Path]:
+    """A directory with rapidfuzz that the server's user can get into."""
+    place = Path(tempfile.mkdtemp(prefix="rapidfuzz-", dir="/var/tmp"))
+    copied = place / "rapidfuzz"
+    shutil.copytree(Path(rapidfuzz.__file__).parent, copied)
+    for path in (place, copied, *copied.rglob("*")):
+        path.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("scorer", ["jaro_winkler", "token_set"])
+@pytest.mark.parametrize("candidates", [None, 0.2])
+def test_the_server_scores_as_the_twin_does(
+    harbour_dsn: str, rapidfuzz_place: Path, scorer: str, candidates: float | None
+) -> None:
+    names = ["meridain dawn", "Dawn Meridian", "line meridian", "north"]
+    with psycopg.connect(harbour_dsn, autocommit=True) as connection:
+        reach = f"import sys; sys.path.append('{rapidfuzz_place}')"
+        connection.execute(f"do language plpython3u $$ {reach} $$".encode())
+        found = connection.execute(
+            "select input_name, handle, key, score::float8, candidate_similarity::float8"
+            " from aiq.similar_names(%s, 0.5, 5, %s, %s::real)",
+            [names, scorer, candidates],
+        ).fetchall()
+    twin = similar_names(MemoryStore.from_json(harbour_json()), names, 0.5, 5, scorer, candidates)
+    assert found == [
+        (row.input_name, row.handle, row.key, row.score, row.candidate_similarity) for row in twin
+    ]
+    assert len({row[0] for row in found}) == len(names)

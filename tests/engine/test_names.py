@@ -109,6 +109,20 @@ def test_names_of_more_trigrams_than_an_octet_counts_are_found() -> None:
             assert found == by_hand(names, probe, real(threshold))
 
 
+def test_a_probe_of_more_trigrams_than_two_octets_count_finds_what_it_holds() -> None:
+    # Together those of one word have 65,580 trigrams, a number that two octets take for 44.
+    size, count = 1_093, 60
+    collected = Names()
+    numbers = [list(range(first, first + size)) for first in range(1, size * count, size)]
+    none = np.zeros(count, np.int64)
+    collected.add(np.arange(count), none, none, *flattened(numbers))
+    segment, lists = build(collected)
+    postings = {trigram: Postings(found, segment.words) for trigram, found in lists.items()}
+    probe = [trigram for each in numbers for trigram in each]
+    found = Hits.together(Probes(segment).run([(1, probe)], real(0.01), postings))
+    assert sorted(found.holders.tolist()) == list(range(count))
+
+
 def test_the_least_number_of_shared_trigrams_is_the_least_that_pg_trgm_takes() -> None:
     sizes = np.arange(1, 120, dtype=np.int32)
     for threshold in (real(t) for t in (*THRESHOLDS, 0.01, 0.35, 0.999)):
