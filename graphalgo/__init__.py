@@ -5,4 +5,4 @@ nothing is loaded here. Import what you need from :mod:`graphalgo.engine` (the
 algorithms) and :mod:`graphalgo.stores` (what they run on).
 """
 
-__version__ = "0.3.1"
+__version__ = "0.3.2"

@@ -30,8 +30,9 @@ CLAIMS = "graphalgo.claims"
 PLAN = "graphalgo.run_statement"
 # While a cursor of this name is open, rbac.caller_audiences asks for them.
 GUARD = "aiq.sql_passthrough"
-# What the server's lexer takes for white space, in every version.
-WHITE_SPACE = " \t\n\r\f"
+# What the server's lexer takes for white space; the last from PostgreSQL 16 on, and before
+# that nowhere outside of strings, names and comments.
+WHITE_SPACE = " \t\n\r\f\v"
 # Characters. A longer statement is refused unread, as a longer query is; no word that
 # matters here is as long as the other.
 LONGEST_STATEMENT = 100_000
@@ -129,7 +130,8 @@ def analyzes(statement: str) -> bool:
     if word:
         return word in ("analyze", "analyse")
     if not statement.startswith("(", end):
-        return False
+        # What is not understood here may be to the server.
+        return end < len(statement)
     options = statement[end + 1 : statement.find(")", end)].lower().replace(",", " ").split()
     return not set(options) <= PLAIN_OPTIONS
 

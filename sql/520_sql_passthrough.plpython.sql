@@ -172,19 +172,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     answer record;
+    written text;
 begin
     select s.columns, s.rows, s.row_count, s.cut
     into answer
     from aiq.sql_passthrough_plpython(p_statement, p_limit) as s
     where s.refusal is null or aiq.refuse(s.refusal);
-    return jsonb_build_object(
-        'mode', 'SQL',
-        'plan', jsonb_build_object('mode', 'SQL', 'statement', p_statement),
-        'columns', answer.columns::jsonb,
-        'rows', answer.rows::jsonb,
-        'row_count', answer.row_count,
-        'truncated', answer.cut is not null
-    ) || case when answer.cut is null then '{}' else jsonb_build_object('note', answer.cut) end;
+    -- Read by the server once, at the end: the conversion of a large answer cannot be
+    -- interrupted, and to build it of parts would convert the rows again for each.
+    written := format(
+        '{"mode": "SQL", "plan": %s, "columns": %s, "rows": %s, "row_count": %s, "truncated": %s%s}',
+        jsonb_build_object('mode', 'SQL', 'statement', p_statement), answer.columns, answer.rows,
+        answer.row_count, to_json(answer.cut is not null), ', "note": ' || to_json(answer.cut)
+    );
+    return written;
 end
 $$;
 alter function aiq.sql_passthrough(text, int) owner to aiq_reader;

@@ -74,7 +74,11 @@ def lookup(
 
 
 def _cascade(store: Store, inputs: list[str], fuzzy: bool, limit: int) -> list[Match]:
-    folded = [fold_key(key) for key in inputs]
+    folded: list[str] = []
+    for start in range(0, len(inputs), BLOCK_ROWS):
+        if start:
+            store.check_interrupts()
+        folded += map(fold_key, inputs[start : start + BLOCK_ROWS])
     matches: dict[int, list[Match]] = {}
     open_keys = [index for index, key in enumerate(folded) if key]
     if not open_keys:
@@ -84,7 +88,9 @@ def _cascade(store: Store, inputs: list[str], fuzzy: bool, limit: int) -> list[M
         if not open_keys or (stage is _fuzzy and not fuzzy):
             break
         found = stage(store, [folded[index] for index in open_keys], limit)
-        for position, node, key, kind, score in found:
+        for place, (position, node, key, kind, score) in enumerate(found):
+            if place and place % BLOCK_ROWS == 0:
+                store.check_interrupts()
             index = open_keys[position]
             matches.setdefault(index, []).append((index, node, key, kind, score))
         open_keys = [index for index in open_keys if index not in matches]
@@ -128,6 +134,9 @@ def _fuzzy(store: Store, keys: list[str], limit: int) -> list[Match]:
 def _rows(store: Store, inputs: list[str], matches: list[Match]) -> list[LookupRow]:
     rows = []
     for start in range(0, len(matches), BLOCK_ROWS):
+        if start:
+            # A store that has described them already is not asked.
+            store.check_interrupts()
         block = matches[start : start + BLOCK_ROWS]
         infos = store.describe_answers([node for _, node, _, _, _ in block])
         for index, node, key, kind, score in block:

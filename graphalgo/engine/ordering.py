@@ -53,12 +53,16 @@ def smallest(
     iterator = iter(items)
     runs: list[list[Sortable]] = []
     while run := sorted(islice(iterator, RUN_LENGTH)):
+        sorted_in_one = len(run)
         del run[count:]
         runs.append(run)
         if len(run) * len(runs) > RUN_LENGTH and len(runs) > 1 and count < RUN_LENGTH:
             # Few are wanted of many: fold the runs together, so that memory
             # stays near `count`.
             runs = [list(islice(merge(*runs), count))]
+        if sorted_in_one < RUN_LENGTH:
+            # It was the last: few items are not worth asking for.
+            break
         check_interrupts()
     if not runs:
         return []

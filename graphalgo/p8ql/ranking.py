@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import fsum, sqrt
 from operator import mul, sub
 
+from graphalgo.engine.ordering import smallest
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from graphalgo.p8ql.protocol import Ranking, RowId
 
@@ -83,7 +85,11 @@ def distances_from(
 
 
 def fuse(
-    lexical: Ranking, semantic: Ranking, k: int, limit: int
+    lexical: Ranking,
+    semantic: Ranking,
+    k: int,
+    limit: int,
+    check_interrupts: Callable[[], None] = lambda: None,
 ) -> list[tuple[RowId, int | None, int | None, float]]:
     """Fuse two rankings by reciprocal rank (Cormack, Clarke, Buettcher 2009).
 
@@ -95,6 +101,8 @@ def fuse(
         What is added to each place.
     limit : int
         The most rows.
+    check_interrupts : callable, optional
+        Called now and then where there are many rows.
 
     Returns
     -------
@@ -104,10 +112,13 @@ def fuse(
     """
     lexical_places = {row: place for place, (row, _) in enumerate(lexical, 1)}
     semantic_places = {row: place for place, (row, _) in enumerate(semantic, 1)}
-    fused = []
-    for row in {**lexical_places, **semantic_places}:
-        places = lexical_places.get(row), semantic_places.get(row)
-        score = sum(1 / (k + place) for place in places if place is not None)
-        fused.append((row, *places, score))
-    fused.sort(key=lambda one: (-one[3], one[0]))
-    return fused[:limit]
+
+    def fused() -> Iterator[tuple[float, RowId]]:
+        for row in {**lexical_places, **semantic_places}:
+            places = lexical_places.get(row), semantic_places.get(row)
+            yield -sum(1 / (k + place) for place in places if place is not None), row
+
+    return [
+        (row, lexical_places.get(row), semantic_places.get(row), -score)
+        for score, row in smallest(fused(), limit, check_interrupts)
+    ]

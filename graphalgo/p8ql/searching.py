@@ -14,14 +14,19 @@ from graphalgo.p8ql.ranking import fuse
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TypeVar
 
     from graphalgo.p8ql.plan import SemanticPlan, TextPlan
     from graphalgo.p8ql.protocol import EmbeddingModel, QueryStore, Ranking, TextSource
     from graphalgo.p8ql.query import Embedding
 
+    # An id and what it is ranked by.
+    Ranked = TypeVar("Ranked", bound=tuple[Any, ...])
+
 NAMED = 10
+# Of how many rows the passages are asked for at once.
+BLOCK_ROWS = 5_000
 # Characters. A longer text of a vector is refused unread: the widest model's takes fewer.
 LONGEST_EMBEDDING = 1_000_000
 # What a ranking is asked for at most: far more than any source has, and few enough that a
@@ -43,11 +48,9 @@ def text_rows(store: QueryStore, plan: TextPlan) -> list[dict[str, Any]]:
     """
     _source(store, plan.source)
     ranking = store.text_ranking(plan.source, plan.words, min(plan.limit, MOST_ROWS))
-    passages = store.passages(plan.source, [row for row, _ in ranking], plan.words)
     return [
-        {"id": row, "title": passages[row][0], "rank": rank, "snippet": passages[row][1]}
-        for row, rank in ranking
-        if row in passages
+        {"id": row, "title": title, "rank": rank, "snippet": snippet}
+        for (row, rank), title, snippet in _with_passages(store, plan.source, ranking, plan.words)
     ]
 
 
@@ -106,31 +109,39 @@ def _refuse_without_vectors(store: QueryStore, source: str, model: EmbeddingMode
 
 
 def _nearest(store: QueryStore, plan: SemanticPlan, ranking: Ranking) -> list[dict[str, Any]]:
-    passages = store.passages(plan.source, [row for row, _ in ranking], None)
     return [
-        {"id": row, "title": passages[row][0], "distance": distance}
-        for row, distance in ranking
-        if row in passages
+        {"id": row, "title": title, "distance": distance}
+        for (row, distance), title, _ in _with_passages(store, plan.source, ranking, None)
     ]
 
 
 def _fused(
     store: QueryStore, plan: SearchPlan, lexical: Ranking, semantic: Ranking
 ) -> list[dict[str, Any]]:
-    fused = fuse(lexical, semantic, plan.k, plan.limit)
-    passages = store.passages(plan.source, [row for row, *_ in fused], plan.words)
+    fused = fuse(lexical, semantic, plan.k, plan.limit, store.check_interrupts)
     return [
-        {
-            "id": row,
-            "title": passages[row][0],
-            "lex": lex,
-            "sem": sem,
-            "rrf": rrf,
-            "snippet": passages[row][1],
-        }
-        for row, lex, sem, rrf in fused
-        if row in passages
+        {"id": row, "title": title, "lex": lex, "sem": sem, "rrf": rrf, "snippet": snippet}
+        for (row, lex, sem, rrf), title, snippet in _with_passages(
+            store, plan.source, fused, plan.words
+        )
     ]
+
+
+def _with_passages(
+    store: QueryStore, source: str, ranking: Sequence[Ranked], words: str | None
+) -> Iterator[tuple[Ranked, str | None, str | None]]:
+    """Yield what is ranked by its first value, an id, with title and snippet.
+
+    Not what cannot be seen. Between blocks the store can be interrupted.
+    """
+    for start in range(0, len(ranking), BLOCK_ROWS):
+        if start:
+            store.check_interrupts()
+        block = ranking[start : start + BLOCK_ROWS]
+        passages = store.passages(source, [one[0] for one in block], words)
+        for one in block:
+            if one[0] in passages:
+                yield one, *passages[one[0]]
 
 
 def _source(store: QueryStore, name: str) -> TextSource:

@@ -295,8 +295,11 @@ class OpenedQueryStore(OpenedStore):
         while True:
             rows = fetch(asked)
             ids = [str(row) for row, _ in rows]
-            found = self._query(CLOSED_PASSAGES, ("text", "text[]"), (source, ids))
-            closed = {row["id"] for row in found}
+            closed: set[str] = set()
+            for start in range(0, len(ids), BLOCK_IDS):
+                block = ids[start : start + BLOCK_IDS]
+                found = self._query(CLOSED_PASSAGES, ("text", "text[]"), (source, block))
+                closed.update(row["id"] for row in found)
             kept = [row for row in rows if str(row[0]) not in closed][:limit]
             if len(kept) == limit or len(rows) < asked or asked >= MOST_PASSAGES:
                 return kept

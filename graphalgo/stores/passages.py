@@ -19,7 +19,7 @@ from graphalgo.engine.errors import InvalidValue, UnknownName
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from graphalgo.p8ql.protocol import EmbeddingModel, Ranking, RowId, TextSource, VectorSpace
@@ -84,6 +84,8 @@ MOST_ROWS = 2**31 - 1
 # The bytes of vectors that are fetched at once. Python compares so many within some
 # tens of milliseconds, and between two fetches the server can be interrupted.
 BLOCK_BYTES = 1_000_000
+# The rows that are fetched at once where there may be many, for the same reason.
+BLOCK_ROWS = 5_000
 
 # Half the distance from 1 to the next number: what one rounding is off at most.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
@@ -124,6 +126,27 @@ class Passages:
         """Run a statement and yield its rows in blocks of at most `size`."""
         raise NotImplementedError
 
+    def _blocks(
+        self,
+        text: str,
+        types: Sequence[str],
+        parameters: Sequence[Any],
+        most: int,
+        size: int = BLOCK_ROWS,
+    ) -> Iterator[Sequence[Mapping[str, Any]]]:
+        """Run a statement that answers at most so many rows; yield them in blocks.
+
+        Between blocks the server can be interrupted. Few rows are had at once, which takes
+        less than a cursor.
+        """
+        if most <= size:
+            yield self._query(text, types, parameters)
+        else:
+            yield from self._stream(text, types, parameters, size)
+
+    def check_interrupts(self) -> None:
+        """Let a pending cancellation or time-out strike."""
+
     # What there is.
 
     def text_source(self, name: str) -> TextSource | None:
@@ -163,8 +186,10 @@ class Passages:
     # Full text.
 
     def text_ranking(self, source: str, words: str, limit: int) -> Ranking:
-        rows = self._query(TEXT_RANKING, ("text", "text", "int"), (source, words, _rows(limit)))
-        return [(_row_id(row), row["rank"]) for row in rows]
+        blocks = self._blocks(
+            TEXT_RANKING, ("text", "text", "int"), (source, words, _rows(limit)), limit
+        )
+        return [(_row_id(row), row["rank"]) for rows in blocks for row in rows]
 
     def passages(
         self, source: str, ids: Sequence[RowId], words: str | None
@@ -197,15 +222,21 @@ class Passages:
         """
         error = _error(len(vector), SINGLE)
         length = _length(vector)
-        rows = self._query(
-            NEAR_VECTORS,
-            NEAR_VECTORS_TYPES,
-            (source, model, array_text(vector), error * length, _rows(limit + SPARE_ROWS), True),
+        wanted = _rows(limit + SPARE_ROWS)
+        rows = self._near_rows(
+            (source, model, array_text(vector), error * length, wanted, True), len(vector)
         )
         if len(rows) < limit or not SHORTEST < length < LONGEST:
             return self.vector_ranking(source, model, vector, limit)
-        found, _ = _compared(rows[0]["kind"], vector, rows, error, limit)
-        return _nearest(found, limit)
+        found, _ = _compared(rows[0]["kind"], vector, rows, error, limit, self.check_interrupts)
+        return _nearest(found, limit, self.check_interrupts)
+
+    def _near_rows(self, parameters: tuple[Any, ...], width: int) -> list[Mapping[str, Any]]:
+        """Return the rows of `NEAR_VECTORS`; the last but one of its parameters is their number."""
+        blocks = self._blocks(
+            NEAR_VECTORS, NEAR_VECTORS_TYPES, parameters, parameters[-2], block_size(width)
+        )
+        return [row for rows in blocks for row in rows]
 
     def nearest_by_index(
         self, source: str, model: str | None, embedding: Embedding, limit: int
@@ -243,28 +274,22 @@ class Passages:
         wanted = _rows(limit + SPARE_ROWS)
         text = array_text(vector)
         while True:
-            rows = self._query(
-                NEAR_VECTORS,
-                NEAR_VECTORS_TYPES,
-                (source, model, text, error * length, wanted, False),
+            rows = self._near_rows(
+                (source, model, text, error * length, wanted, False), len(vector)
             )
-            found, least = _compared(kind, vector, rows, error, limit)
+            found, least = _compared(kind, vector, rows, error, limit, self.check_interrupts)
             if len(rows) < wanted or least > sorted(away for away, _ in found)[limit - 1]:
-                return _nearest(found, limit)
+                return _nearest(found, limit, self.check_interrupts)
             wanted = _rows(wanted * MORE_ROWS)
 
     def _scan(
         self, source: str, model: str, kind: str, vector: Sequence[float], limit: int
     ) -> Ranking:
         """Search all vectors here, with numpy where there is one and it is worth its import."""
-        from graphalgo.stores.sent_vectors import (  # noqa: PLC0415
-            HEADER_BYTES,
-            NUMBER_BYTES,
-            distances_of_sent,
-        )
+        from graphalgo.stores.sent_vectors import distances_of_sent  # noqa: PLC0415
 
         away_from = distances_of_sent(kind, vector)
-        size = max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * len(vector)))
+        size = block_size(len(vector))
         best: list[tuple[float, int]] = []
         numpy: Any = None
         for number, rows in enumerate(
@@ -282,11 +307,20 @@ class Passages:
             if len(best) > limit:
                 last = best[limit - 1][0]
                 best = [one for one in best if one[0] <= last]
-        ids = {
-            row["passage_id"]: row
-            for row in self._query(PASSAGE_IDS, ("bigint[]",), ([one for _, one in best],))
-        }
-        return _nearest([(away, ids[one]) for away, one in best if one in ids], limit)
+        ids: dict[int, Mapping[str, Any]] = {}
+        for start in range(0, len(best), BLOCK_ROWS):
+            block = [one for _, one in best[start : start + BLOCK_ROWS]]
+            rows = self._query(PASSAGE_IDS, ("bigint[]",), (block,))
+            ids.update((row["passage_id"], row) for row in rows)
+        found = [(away, ids[one]) for away, one in best if one in ids]
+        return _nearest(found, limit, self.check_interrupts)
+
+
+def block_size(width: int) -> int:
+    """Return how many vectors of a width are fetched, or compared, at once."""
+    from graphalgo.stores.sent_vectors import HEADER_BYTES, NUMBER_BYTES  # noqa: PLC0415
+
+    return max(1, BLOCK_BYTES // (HEADER_BYTES + NUMBER_BYTES * width))
 
 
 def array_text(vector: Sequence[float]) -> str:
@@ -296,13 +330,24 @@ def array_text(vector: Sequence[float]) -> str:
 
 
 def nearest_of_sent(
-    kind: str, width: int, rows: Sequence[Mapping[str, Any]]
+    kind: str,
+    width: int,
+    rows: Sequence[Mapping[str, Any]],
+    check_interrupts: Callable[[], None],
 ) -> list[tuple[float, RowId, str | None]]:
     """Return distance, id and title of rows of `indexed_vectors`, at least one, in order."""
     from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of  # noqa: PLC0415
 
     away_from = distances_of_sent(kind, numbers_of(rows[0]["own"], width))
-    found = [(away_from(row["vector"], row["squares"]), _row_id(row), row["title"]) for row in rows]
+    size = block_size(width)
+    found: list[tuple[float, RowId, str | None]] = []
+    for start in range(0, len(rows), size):
+        if start:
+            check_interrupts()
+        found += [
+            (away_from(row["vector"], row["squares"]), _row_id(row), row["title"])
+            for row in rows[start : start + size]
+        ]
     # No two have the same id.
     found.sort()
     return found
@@ -353,6 +398,7 @@ def _compared(
     rows: Sequence[Mapping[str, Any]],
     error: float,
     limit: int,
+    check_interrupts: Callable[[], None],
 ) -> tuple[list[tuple[float, Mapping[str, Any]]], float]:
     """Return the rows that can be among the nearest of them, each with its exact distance.
 
@@ -366,7 +412,10 @@ def _compared(
     found: list[tuple[float, Mapping[str, Any]]] = []
     distances: list[float] = []
     least = -inf
-    for row in sorted(rows, key=lambda row: row["near"]):
+    size = block_size(len(vector))
+    for place, row in enumerate(sorted(rows, key=lambda row: row["near"]), 1):
+        if place % size == 0:
+            check_interrupts()
         least = _least(kind, row["near"], error)
         if len(distances) >= limit and least > distances[limit - 1]:
             # Neither this one nor any behind it.
@@ -377,10 +426,14 @@ def _compared(
     return found, least
 
 
-def _nearest(found: list[tuple[float, Mapping[str, Any]]], limit: int) -> Ranking:
-    ranking = [(_row_id(row), away) for away, row in found]
-    ranking.sort(key=lambda one: (one[1], one[0]))
-    return ranking[:limit]
+def _nearest(
+    found: list[tuple[float, Mapping[str, Any]]], limit: int, check_interrupts: Callable[[], None]
+) -> Ranking:
+    from graphalgo.engine.ordering import smallest  # noqa: PLC0415
+
+    # No two have the same id.
+    near = smallest(((away, _row_id(row)) for away, row in found), limit, check_interrupts)
+    return [(one, away) for away, one in near]
 
 
 def _error(width: int, rounding: float) -> float:

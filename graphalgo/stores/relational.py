@@ -63,9 +63,6 @@ class RelationalStore(Passages, Catalogue):
         """Run a statement and yield its rows in blocks of at most `size`."""
         raise NotImplementedError
 
-    def check_interrupts(self) -> None:
-        """Let a pending cancellation or time-out strike."""
-
     # Vocabulary.
 
     def entity_types(self) -> list[tuple[str, str]]:
@@ -98,30 +95,48 @@ class RelationalStore(Passages, Catalogue):
     def exact_keys(
         self, keys: Sequence[str], kinds: Sequence[str], limit: int
     ) -> list[tuple[int, int, str, str]]:
-        rows = self._query(
-            sql.EXACT_KEYS, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)
+        blocks = self._blocks(
+            sql.EXACT_KEYS,
+            ("text[]", "text[]", "int"),
+            (list(keys), list(kinds), limit),
+            len(keys) * limit,
         )
-        return [(row["number"] - 1, row["node_id"], row["key"], row["kind"]) for row in rows]
+        return [
+            (row["number"] - 1, row["node_id"], row["key"], row["kind"])
+            for rows in blocks
+            for row in rows
+        ]
 
     def soft_names(self, keys: Sequence[str], limit: int) -> list[tuple[int, int, str]]:
-        rows = self._query(sql.SOFT_NAMES, ("text[]", "int"), (list(keys), limit))
-        return [(row["number"] - 1, row["node_id"], row["key"]) for row in rows]
+        blocks = self._blocks(
+            sql.SOFT_NAMES, ("text[]", "int"), (list(keys), limit), len(keys) * limit
+        )
+        return [(row["number"] - 1, row["node_id"], row["key"]) for rows in blocks for row in rows]
 
     def fuzzy_keys(
         self, keys: Sequence[str], threshold: float, limit: int
     ) -> list[tuple[int, int, str, float]]:
-        rows = self._query(
-            sql.FUZZY_KEYS, ("text[]", "real", "int"), (list(keys), threshold, limit)
-        )
-        return [(row["number"] - 1, row["node_id"], row["key"], row["similarity"]) for row in rows]
+        return self._best_of(sql.FUZZY_KEYS, keys, threshold, limit)
 
     def best_names(
         self, names: Sequence[str], threshold: float, limit: int
     ) -> list[tuple[int, int, str, float]]:
-        rows = self._query(
-            sql.BEST_NAMES, ("text[]", "real", "int"), (list(names), threshold, limit)
+        return self._best_of(sql.BEST_NAMES, names, threshold, limit)
+
+    def _best_of(
+        self, statement: str, names: Sequence[str], threshold: float, limit: int
+    ) -> list[tuple[int, int, str, float]]:
+        blocks = self._blocks(
+            statement,
+            ("text[]", "real", "int"),
+            (list(names), threshold, limit),
+            len(names) * limit,
         )
-        return [(row["number"] - 1, row["node_id"], row["key"], row["similarity"]) for row in rows]
+        return [
+            (row["number"] - 1, row["node_id"], row["key"], row["similarity"])
+            for rows in blocks
+            for row in rows
+        ]
 
     def all_names(
         self, names: Sequence[str], threshold: float

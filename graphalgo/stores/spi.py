@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from graphalgo.refusals import server_refusal
 from graphalgo.stores import sql
-from graphalgo.stores.passages import MOST_ROWS, SPARE_ROWS, nearest_of_sent, single_error
+from graphalgo.stores.passages import (
+    MOST_ROWS,
+    SPARE_ROWS,
+    block_size,
+    nearest_of_sent,
+    single_error,
+)
 from graphalgo.stores.relational import RelationalStore
 
 TYPE_CHECKING = False
@@ -19,9 +25,9 @@ if TYPE_CHECKING:
 
 # How many candidates an index is searched with, as aiq.query_by_index_plpython sets it.
 SEARCH_WIDTH = 100
-# The classes of the errors that tell of a value, or of a name that is no more: the
-# vector, the extension or its schema.
-LOOKED_INTO = ("22", "42", "3F")
+# The classes of the errors that tell of a value, of one too wide for any vector, or of a
+# name that is no more: the vector, the extension or its schema.
+LOOKED_INTO = ("22", "42", "3F", "54")
 
 
 class SpiStore(RelationalStore):
@@ -141,24 +147,30 @@ class QuerySpiStore(SpiStore):
         if self._looked_up and "canonical" in kinds:
             return []
         if len(keys) == 1:
-            rows = self._query(
+            blocks = self._blocks(
                 sql.EXACT_KEY_SHOWN,
                 ("text", "boolean", "int"),
                 (keys[0], "canonical" in kinds, limit),
+                limit,
             )
-            if len(rows) > 1:
-                rows = sorted(rows, key=lambda row: row["node_id"])
         else:
-            rows = self._query(
-                sql.EXACT_KEYS_SHOWN, ("text[]", "text[]", "int"), (list(keys), list(kinds), limit)
+            blocks = self._blocks(
+                sql.EXACT_KEYS_SHOWN,
+                ("text[]", "text[]", "int"),
+                (list(keys), list(kinds), limit),
+                len(keys) * limit,
             )
         found = []
-        for row in rows:
-            node = row["node_id"]
-            # The node's own key is not shown beside the key that matched.
-            self._shown[node] = row["handle"], None, row["entity_type"], row["summary"]
-            index = row["number"] - 1 if "number" in row else 0
-            found.append((index, node, row["key"], row["kind"]))
+        for rows in blocks:
+            for row in rows:
+                node = row["node_id"]
+                # The node's own key is not shown beside the key that matched.
+                self._shown[node] = row["handle"], None, row["entity_type"], row["summary"]
+                index = row["number"] - 1 if "number" in row else 0
+                found.append((index, node, row["key"], row["kind"]))
+        if len(keys) == 1 and len(found) > 1:
+            # No node twice.
+            found.sort()
         return found
 
     def describe_answers(self, ids: Sequence[int]) -> dict[int, NodeInfo | NoInfo]:
@@ -207,18 +219,21 @@ class QuerySpiStore(SpiStore):
         if wanted > SEARCH_WIDTH:
             self._query(sql.WIDER_SEARCH, ("int",), (wanted,))
         try:
-            rows = self._query(
+            blocks = self._blocks(
                 text,
                 sql.INDEXED_VECTORS_TYPES,
                 (written, source, name, model is None, wanted, limit - 1),
+                wanted,
+                max(SEARCH_WIDTH, block_size(dim)),
             )
+            rows = [row for block in blocks for row in block]
         except self._plpy.SPIError as error:
             if (server_refusal(error)["sqlstate"] or "")[:2] in LOOKED_INTO:
                 return None
             raise
         if len(rows) < limit:
             return None
-        found = nearest_of_sent(kind, dim, rows)[:limit]
+        found = nearest_of_sent(kind, dim, rows, self.check_interrupts)[:limit]
         self._titles = {one: title for _, one, title in found}
         return name, [(one, away) for away, one, _ in found]
 

@@ -263,6 +263,7 @@ def test_a_query_finds_by_the_index_what_the_store_finds(notes: Connection) -> N
         "[1,2,3,4,5,6,7,1e400]", "[1,2,3,4,5,6,7,1e-400]", "[1,2,3,4,5,6,7,NaN]",
         "[1,2,3,4,5,6,7,inf]", "[1,2,3,4,5,6,7,0x1]", "[1,2,3,4,5,6,7,1_0]", "{1,2,3,4,5,6,7,NULL}",
         '{1,2,3,4,5,6,7,"8"}', "[0,0,0,0,0,0,0,0]", "[1,2,3,4,5,6,7,\u0661]", "1,2,3", "",
+        pytest.param("[" + "1," * 16_000 + "1]", id="wider than any"),
     ],
 )  # fmt: skip
 def test_a_vector_that_the_server_reads_is_one_that_the_dialect_reads(
@@ -401,6 +402,36 @@ def test_a_kept_plan_heeds_that_the_index_goes_and_comes(notes: Connection) -> N
         assert caught.value.sqlstate == "55000"
         notes.execute("select aiq.index_embeddings('small')")
         assert ask() == before
+
+
+@pytest.mark.parametrize("search", ["exact", "approximate"])
+def test_a_time_out_stops_a_search_and_leaves_no_setting(notes: Connection, search: str) -> None:
+    """Whichever part it strikes; the transaction goes on, and so does the next."""
+    vectors = _clustered(4_000, 8, 5)
+    _write_for_two(notes, vectors)
+    arguments = ['SEMANTIC "x" FROM notes USING "small" LIMIT 2000', array_text(vectors[1])]
+    ask = "select aiq.query(%s, %s) -> 'rows'"
+    stopped = 0
+    with psycopg.connect(notes.info.dsn, autocommit=True, password=notes.info.password) as fresh:
+        fresh.execute(f"set aiq.vector_search = '{search}'".encode())
+        with speaking(fresh, USER_A):
+            # Loads the library, which has settings of its own, and keeps the statement.
+            whole = fresh.execute(ask, arguments).fetchone()
+            assert whole is not None and len(whole[0]) == 2000
+        before = _settings(fresh)
+        for milliseconds in (1, 2, 3, 5, 8, 12, 20, 30, 50):
+            with speaking(fresh, USER_A):
+                fresh.execute(f"set local statement_timeout = {milliseconds}".encode())
+                try:
+                    with fresh.transaction():
+                        fresh.execute(ask, arguments)
+                except psycopg.errors.QueryCanceled:
+                    stopped += 1
+                fresh.execute("set local statement_timeout = 0")
+                assert _settings(fresh) == before
+                assert fresh.execute(ask, arguments).fetchone() == whole
+            assert _settings(fresh) == before
+    assert stopped
 
 
 def _write_for_two(

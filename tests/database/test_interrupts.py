@@ -46,6 +46,14 @@ $$;
 analyze aiq.nodes, aiq.edges, aiq.node_keys;
 """  # fmt: skip
 
+# For the owner of the functions that callers use.
+SLOW_POLICY = """
+set slow.seconds = 0.002;
+create policy slow on aiq.nodes as restrictive for select to aiq_owner using (
+    pg_sleep(coalesce(nullif(current_setting('slow.seconds', true), ''), '0')::float8) is not null
+)
+"""
+
 GREATEST = "p_max_rounds => 5, p_budget => 100000, p_degree_cap => 100000"
 JOIN = f"aiq.iterated_join('T-1', 'nobody', {GREATEST}, p_similarity => 0.01, p_links => '{{%s}}')"
 CALLS = {
@@ -114,6 +122,47 @@ def test_a_statement_timeout_stops_a_query(connection, milliseconds):
     rows = connection.execute("select aiq.query(%s) -> 'rows'", [text]).fetchone()[0]
     assert len(rows) == HUB_DEGREE - 1
     assert rows == sorted(rows, key=lambda row: (row["depth"], -row["weight"], row["path"]))
+
+
+LOOKUPS = {
+    "one of many holders": 'LOOKUP "everybody holds this too"',
+    "every holder": f'LOOKUP "everybody holds this too" LIMIT {2**31 - 1}',
+    "many keys": "LOOKUP " + ",".join(f'"meridian shipping company {i}"' for i in range(1, 2_000)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_statement_timeout_stops_a_lookup_wherever_it_strikes(connection, name):
+    """Answered in SQL or in Python; the same transaction then goes on with the same answers."""
+    connection.execute(
+        "insert into aiq.node_keys (node_id, key, kind, is_name)"
+        " select i, 'everybody holds this too', 'canonical', false"
+        " from generate_series(1, %s) as i on conflict do nothing",
+        [HUB_DEGREE],
+    )
+    ask, text = "select aiq.query(%s) -> 'rows'", LOOKUPS[name]
+    whole = connection.execute(ask, [text]).fetchone()
+    stopped = 0
+    # A policy that takes its time makes even the shortest lookup long enough to be stopped.
+    connection.execute(SLOW_POLICY)
+    try:
+        for milliseconds in (1, 2, 5, 20, 60, 150):
+            with connection.transaction():
+                connection.execute(f"set local statement_timeout = {milliseconds}")
+                started = time.perf_counter()
+                try:
+                    with connection.transaction():
+                        connection.execute(ask, [text])
+                except psycopg.errors.QueryCanceled:
+                    stopped += 1
+                    assert time.perf_counter() - started - milliseconds / 1000 < GRACE
+                connection.execute("set local statement_timeout = 0")
+                connection.execute("set local slow.seconds = 0")
+                assert connection.execute(ask, [text]).fetchone() == whole
+    finally:
+        connection.execute("drop policy slow on aiq.nodes")
+    assert stopped
+    check_still_good(connection)
 
 
 @pytest.mark.parametrize("name", CALLS)

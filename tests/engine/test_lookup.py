@@ -7,6 +7,7 @@ from struct import pack, unpack
 import pytest
 
 from graphalgo.engine import lookup
+from graphalgo.engine.lookup import BLOCK_ROWS
 from tests.support.building import Building, ids
 
 RETIRED = "2022-01-01T00:00:00+00:00"
@@ -132,3 +133,24 @@ def test_retired_nodes_are_not_found():
 
 def test_a_handle_is_no_key():
     assert lookup(Building().node(1, "thing", "dawn").store(), ["T-1"]) == []
+
+
+def test_an_interrupt_strikes_between_blocks_of_many_rows():
+    """Whatever the store shows without being asked once more."""
+    graph = Building()
+    for number in range(1, BLOCK_ROWS + 2):
+        graph.node(number, "thing", "everybody")
+    store = graph.store()
+
+    class Cancelled(Exception):
+        pass
+
+    def cancel():
+        raise Cancelled
+
+    store.check_interrupts = cancel
+    assert len(lookup(store, ["everybody"], limit=BLOCK_ROWS)) == BLOCK_ROWS
+    with pytest.raises(Cancelled):
+        lookup(store, ["everybody"], limit=BLOCK_ROWS + 1)
+    with pytest.raises(Cancelled):
+        lookup(store, ["nobody"] * (BLOCK_ROWS + 1))

@@ -94,3 +94,12 @@ def test_few_of_many_are_held_in_little_memory():
     best = smallest((Counted(draw.random()) for _ in range(20 * RUN_LENGTH)), 10, watch)
     assert len(best) == 10
     assert most < 3 * RUN_LENGTH
+
+
+def test_few_items_are_sorted_without_asking():
+    """A question to the server would take longer than to sort them."""
+
+    def never() -> None:
+        raise AssertionError("asked")
+
+    assert smallest([(3,), (1,), (2,)], 2, never) == [(1,), (2,)]

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphalgo.engine.ordering import RUN_LENGTH
 from graphalgo.p8ql.ranking import distance, fuse, sum_of_products
+from graphalgo.stores import passages
 from graphalgo.stores.sent_vectors import distances_of_sent, numbers_of
 
 REALS = st.floats(-1e6, 1e6, width=32)
@@ -110,3 +112,41 @@ def test_rankings_are_fused_by_reciprocal_rank():
 
 def test_ties_go_by_id_and_numbers_as_numbers():
     assert [row for row, *_ in fuse([(10, 1.0)], [(9, 1.0)], 60, 10)] == [9, 10]
+
+
+class Cancelled(Exception):
+    """What an interrupt raises."""
+
+
+def cancel():
+    raise Cancelled
+
+
+def test_an_interrupt_strikes_while_many_are_fused():
+    few = [(one, 0.5) for one in range(100)]
+    assert fuse(few, few[::-1], 60, 3, cancel) == fuse(few, few[::-1], 60, 3)
+    many = [(one, 0.5) for one in range(RUN_LENGTH)]
+    with pytest.raises(Cancelled):
+        fuse(many, many, 60, 10**6, cancel)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "l2", "inner"])
+def test_an_interrupt_strikes_while_many_vectors_are_compared(kind):
+    width = 100
+    sent = struct.pack(f">hh{width}f", width, 0, *[1.0] * width)
+
+    def rows(count):
+        return [
+            {"id": None, "number": one, "title": None, "vector": sent, "squares": float(width),
+             "own": sent, "near": 0.0}
+            for one in range(count)
+        ]  # fmt: skip
+
+    size = passages.block_size(width)
+    vector, found = [1.0] * width, rows(size)
+    assert len(passages.nearest_of_sent(kind, width, found, cancel)) == size
+    with pytest.raises(Cancelled):
+        passages.nearest_of_sent(kind, width, rows(size + 1), cancel)
+    assert len(passages._compared(kind, vector, found[1:], 0.0, size, cancel)[0]) == size - 1
+    with pytest.raises(Cancelled):
+        passages._compared(kind, vector, rows(size + 1), 0.0, size + 1, cancel)

@@ -129,6 +129,15 @@ REFUSED = {
     "an explained table": ("explain analyze create table tools.made as select 1 as a", "42501"),
     "an explained read": ("explain analyze select * from aiq.nodes_api", "42501"),
     "an explained read, British": ("explain /**/ Analyse select * from aiq.nodes_api", "42501"),
+    "an explained read after a vertical tab": (
+        "explain\vanalyze select * from aiq.nodes_api",
+        "42501",
+    ),
+    "an explained read after vertical tabs and options": (
+        "explain\v(\vanalyze\v) select * from aiq.nodes_api",
+        "42501",
+    ),
+    "an explained read behind what is no word": ("explain \x01 analyze select 1", "42501"),
     "an explained read by an option": ("explain (costs off, ANALYZE) select 1", "42501"),
     "an explained read, in quotes": ('explain ("analyze") select 1', "42501"),
     "an explained read, in unicode": (r'explain (U&"\0061nalyze" on) select 1', "42501"),
