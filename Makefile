@@ -45,13 +45,16 @@ down: ## Stop the private PostgreSQL
 
 clean: ## Remove the private PostgreSQL, the environment and all that was built
 	@if [ -x $(BIN)/graphalgo ]; then $(BIN)/graphalgo down --purge; fi
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -c "$$DOWN_TESTS"; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -c "$$DOWN_OTHERS"; fi
+	@rm -rf .graphalgo-benchmark
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The tests leave their server running for the next run.
-define DOWN_TESTS
+# The tests and the benchmarks leave their servers running for the next run.
+define DOWN_OTHERS
+from pathlib import Path
 from graphalgo.cluster import default_directory, down
 down(default_directory(".graphalgo-test"), purge=True, report=print)
+down(Path(".graphalgo-benchmark/cluster").absolute(), purge=True, report=print)
 endef
-export DOWN_TESTS
+export DOWN_OTHERS

@@ -1,4 +1,4 @@
-"""Company-like names: about 22 trigrams each, the words heavy-tailed as in a real register."""
+"""Company-like names: about 23 trigrams each, the words heavy-tailed as in a real register."""
 
 from __future__ import annotations
 

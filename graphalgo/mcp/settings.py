@@ -169,9 +169,13 @@ class Settings:
         return cls(dsn=dsn, **given)
 
     def describe(self) -> list[tuple[str, str]]:
-        """List the settings' names in the environment and what each is about."""
+        """List the settings' names in the environment, and what each is about and is if unset."""
+
+        def about(default: Any, said: str) -> str:
+            return said if default in (None, ()) else f"{said}; {default} if it is not set"
+
         return [
-            (PREFIX + each.name.upper(), each.metadata["about"])
+            (PREFIX + each.name.upper(), about(each.default, each.metadata["about"]))
             for each in fields(self)
             if each.name != "dsn"
         ]

@@ -170,6 +170,13 @@ def test_up_prints_the_dsn_last_and_uses_what_is_there_again(cluster):
     assert "Installing" not in again.stderr and "Loading" not in again.stderr
 
 
+def test_the_settings_for_agents_are_listed_with_what_they_are_if_unset(run):
+    told = " ".join(run("mcp", "settings").stdout.split())
+    assert "GRAPHALGO_MCP_CONNECTIONS the most connections to the database" in told
+    assert "so the most statements; 8 if it is not set" in told
+    assert "GRAPHALGO_MCP_JWT_SECRET the secret of tokens signed with HS256 GRAPHALGO" in told
+
+
 def test_up_sets_settings_and_refuses_what_is_none(run, cluster):
     answer = run("up", "--directory", str(cluster.data_directory.parent), "--set", "work_mem")
     assert answer.exit_code == 2

@@ -100,7 +100,7 @@ class TestDigest:
             ("graph", lambda store: store.add_relation("port", "near", "port")),
             ("p8ql", lambda store: store.add_text_source("logs", "simple")),
             ("p8ql", lambda store: store.add_embedding_model("b", 4)),
-            ("p8ql", lambda store: store.add_embedding_model("hand-4d", 4, "l2", True)),
+            ("p8ql", lambda store: store.add_embedding_model("hand-4d", 4, "cosine", False)),
         ],
     )
     def test_it_changes_with_the_facet_that_does(self, store, facet, change):
