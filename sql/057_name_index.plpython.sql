@@ -7,6 +7,19 @@
 -- written to aiq.node_keys since is in aiq.name_changes, and searched beside the segments.
 -- Names that are gone stay in their segment: what is found is only ever a candidate.
 
+-- What a version wrote that knew no marks does not serve, and the next refresh would take
+-- it away.
+do $$
+begin
+    if to_regclass('aiq.name_segments') is not null and not exists (
+        select from pg_attribute
+        where attrelid = to_regclass('aiq.name_segments') and attname = 'marks'
+    ) then
+        drop table aiq.name_segments, aiq.name_lists;
+    end if;
+end
+$$;
+
 create table if not exists aiq.name_segments (
     id bigint generated always as identity primary key,
     token uuid not null default gen_random_uuid(),
@@ -19,9 +32,7 @@ create table if not exists aiq.name_segments (
     built_at timestamptz not null default now()
 );
 alter table aiq.name_segments owner to aiq_owner;
--- A segment of an earlier version has none; by its ctype it does not serve.
-alter table aiq.name_segments add column if not exists marks bytea not null default '';
-alter table aiq.name_segments alter column marks drop default;
+-- A segment of an earlier version has none: its names are looked for by their nodes.
 alter table aiq.name_segments add column if not exists places bytea not null default '';
 alter table aiq.name_segments alter column places drop default;
 alter table aiq.name_segments add column if not exists file oid;
