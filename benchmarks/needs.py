@@ -1,4 +1,4 @@
-"""Importing this says in one sentence what the benchmarks lack, before anything else is imported."""
+"""Importing this says in one sentence what the benchmarks lack, before all else is imported."""
 
 from importlib.util import find_spec
 
