@@ -146,8 +146,9 @@ def search_name_index(
     if hits is None:
         yield None, None, None, None, None, False, None
         return
-    for start in range(0, max(len(hits), 1), BLOCK_HITS):
-        part = hits[start : start + BLOCK_HITS]
+    blocks = [(many, start) for many in hits for start in range(0, len(many), BLOCK_HITS)]
+    for many, start in blocks:
+        part = many[start : start + BLOCK_HITS]
         yield (
             _numbers(part.numbers.tolist()),
             _numbers(part.holders.tolist()),
@@ -157,11 +158,13 @@ def search_name_index(
             True,
             None,
         )
+    if not blocks:
+        yield "{}", "{}", "{}", "{}", "{}", True, None
 
 
 def _name_index_hits(
     plpy: Any, shared: dict[str, Any], names: list[str], threshold: float
-) -> Any | None:
+) -> list[Any] | None:
     """Return what the index of names finds, or nothing where it is not to be searched."""
     from graphalgo.names.serving import segments_that_serve  # noqa: PLC0415
 

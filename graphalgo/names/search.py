@@ -38,6 +38,8 @@ WHOLE = 50
 MANY = 4_000
 # Words of which the bits of all bitmaps are counted in one step, in the processor's cache.
 CHUNK = 256
+# Hits that are put together in one step.
+TOGETHER = 250_000
 
 
 def needed(size: int, sizes: Integers, threshold: float) -> NDArray[np.int64]:
@@ -360,17 +362,50 @@ class Hits:
         return [_TEXTS[value] for value in self.similarities.tolist()]
 
     @staticmethod
-    def together(parts: Sequence[Hits]) -> Hits:
-        """Put hits together, each name of a probe once."""
+    def together(
+        parts: Sequence[Hits], check_interrupts: Callable[[], None] = no_interrupts
+    ) -> list[Hits]:
+        """Put hits together, each name of a probe once.
+
+        Parameters
+        ----------
+        parts : sequence of Hits
+            Each of one probe, and not empty.
+        check_interrupts : callable
+            Called between steps of some tens of milliseconds.
+
+        Returns
+        -------
+        list of Hits
+            Those of each probe in one of them.
+        """
+        groups: list[list[Hits]] = []
+        size = TOGETHER
+        number = None
+        for part in sorted(parts, key=_number):
+            if size >= TOGETHER and number != _number(part):
+                groups.append([])
+                size = 0
+            groups[-1].append(part)
+            size += len(part)
+            number = _number(part)
+        found = []
+        for group in groups:
+            found.append(Hits._once(group))
+            check_interrupts()
+        return found
+
+    @staticmethod
+    def _once(parts: Sequence[Hits]) -> Hits:
         if len(parts) == 1:
             hits = parts[0]
         else:
             hits = Hits(
-                np.concatenate([np.empty(0, np.int64), *(part.numbers for part in parts)]),
-                np.concatenate([np.empty(0, np.int64), *(part.holders for part in parts)]),
-                np.concatenate([np.empty(0, np.int64), *(part.marks for part in parts)]),
-                np.concatenate([np.empty(0, np.int64), *(part.places for part in parts)]),
-                np.concatenate([np.empty(0, np.float32), *(part.similarities for part in parts)]),
+                np.concatenate([part.numbers for part in parts]),
+                np.concatenate([part.holders for part in parts]),
+                np.concatenate([part.marks for part in parts]),
+                np.concatenate([part.places for part in parts]),
+                np.concatenate([part.similarities for part in parts]),
             )
         # Names of which no two have the same number here are all different.
         mixed = (hits.numbers * 0x9E3779B1 + hits.holders) * 0x85EBCA6B + hits.marks
@@ -385,6 +420,10 @@ class Hits:
             | (hits.numbers[1:] != hits.numbers[:-1])
         )
         return hits[np.flatnonzero(others)]
+
+
+def _number(part: Hits) -> int:
+    return int(part.numbers[0])
 
 
 class _Texts(dict[float, str]):

@@ -152,7 +152,7 @@ class NameIndex:
 
     # Searching.
 
-    def hits(self, segments: Sequence[Mapping[str, Any]], threshold: float) -> Hits | None:
+    def hits(self, segments: Sequence[Mapping[str, Any]], threshold: float) -> list[Hits] | None:
         """Find the names, of now or of before, that are similar to each of some names.
 
         Parameters
@@ -165,9 +165,9 @@ class NameIndex:
 
         Returns
         -------
-        Hits or None
-            By the numbers of the given names, from 1. None where a segment was made under
-            other words.
+        list of Hits or None
+            By the numbers of the given names, from 1, those of each in one of them. None
+            where a segment was made under other words.
         """
         cache = self._cache
         if cache.ctype is None:
@@ -192,7 +192,7 @@ class NameIndex:
                 found += segment.run(probes, threshold, lists, self.check_interrupts)
         finally:
             cache.trim(asked["cache_mb"] << 20)
-        return Hits.together(found)
+        return Hits.together(found, self.check_interrupts)
 
     def _parts(
         self, segments: Sequence[Mapping[str, Any]], probes: Sequence[tuple[int, Sequence[int]]]

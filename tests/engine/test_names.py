@@ -81,7 +81,7 @@ def test_each_similarity_is_the_one_that_pg_trgm_computes() -> None:
     postings = {trigram: Postings(found, segment.words) for trigram, found in lists.items()}
     probes = list(enumerate(numbers[::50]))
     parts = Probes(segment).run(probes, real(0.3), postings)
-    hits = Hits.together([*parts, *parts])
+    (hits,) = Hits.together([*parts, *parts])
     found = sorted(
         zip(hits.numbers.tolist(), hits.holders.tolist(), hits.similarities.tolist(), strict=True)
     )
@@ -97,6 +97,33 @@ def test_each_similarity_is_the_one_that_pg_trgm_computes() -> None:
         hits.similarities.tolist(), rel=1e-7
     )
     assert [np.float32(text) for text in hits.similarities_as_text()] == list(hits.similarities)
+
+
+def test_many_hits_are_put_together_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that sorts some millions at once cannot be interrupted meanwhile."""
+    monkeypatch.setattr(searching, "TOGETHER", 100)
+    random = np.random.default_rng(5)
+    parts = []
+    for number in random.permutation(np.repeat(np.arange(1, 31), 3)).tolist():
+        holders = np.unique(random.integers(0, 90, 40))
+        parts.append(
+            Hits(
+                np.full(len(holders), number, np.int64),
+                holders,
+                holders % 7,
+                holders * 11,
+                (holders / 90).astype(np.float32),
+            )
+        )
+    steps: list[None] = []
+    groups = Hits.together(parts, lambda: steps.append(None))
+    wanted = {(int(part.numbers[0]), holder) for part in parts for holder in part.holders.tolist()}
+    found = [pair for group in groups for pair in zip(group.numbers, group.holders, strict=True)]
+    assert sorted(found) == sorted(wanted), "each name of a probe once"
+    assert len(steps) == len(groups) > 10
+    # A probe's own may be in one segment or in several, and are looked through together.
+    assert max(map(len, groups)) < 100 + 3 * 40
+    assert Hits.together([]) == []
 
 
 def test_names_of_more_trigrams_than_an_octet_counts_are_found() -> None:
@@ -119,7 +146,7 @@ def test_a_probe_of_more_trigrams_than_two_octets_count_finds_what_it_holds() ->
     segment, lists = build(collected)
     postings = {trigram: Postings(found, segment.words) for trigram, found in lists.items()}
     probe = [trigram for each in numbers for trigram in each]
-    found = Hits.together(Probes(segment).run([(1, probe)], real(0.01), postings))
+    (found,) = Hits.together(Probes(segment).run([(1, probe)], real(0.01), postings))
     assert sorted(found.holders.tolist()) == list(range(count))
 
 
