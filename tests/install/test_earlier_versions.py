@@ -57,7 +57,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         if not (folder / name).exists():
             with tarfile.open(HERE / "data" / "versions" / f"{name}{ENDING}") as archive:
-                archive.extractall(folder / name, filter="data")
+                # Python 3.11.2, which is Debian 12's, has no filter to name.
+                archive.extraction_filter = getattr(tarfile, "data_filter", lambda one, _: one)
+                archive.extractall(folder / name)
         return folder / name
 
     return unpack
