@@ -163,6 +163,11 @@ def represented(value: Any) -> str:
     return written if len(written) <= SHOWN_LENGTH else f"{written[:SHOWN_LENGTH]}…"
 
 
+def told(value: Any) -> str:
+    """Return any value as a sentence tells it: a text in double quotes, others as Python does."""
+    return shown(value) if isinstance(value, str) else represented(value)
+
+
 def quoted(words: Sequence[str]) -> str:
     """Return the words in double quotes with commas between."""
     return ", ".join(f'"{word}"' for word in words)

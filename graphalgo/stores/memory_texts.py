@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
-from graphalgo.engine.arguments import represented, shown
+from graphalgo.engine.arguments import represented, told
 from graphalgo.engine.errors import InvalidValue, NotFound, UnknownName
 from graphalgo.engine.trigram import real, similarity
 from graphalgo.p8ql.protocol import EmbeddingModel, TextSource, VectorSpace
@@ -76,9 +76,8 @@ class MemoryTexts:
             The configuration is another (42704).
         """
         if not isinstance(name, str) or not name.strip():
-            written = shown(name) if isinstance(name, str) else represented(name)
             raise InvalidValue(
-                f"p_name is {written}, but must name the source",
+                f"p_name is {told(name)}, but must name the source",
                 "Write the name that queries will use, such as 'notes'.",
             )
         self._sources[name] = _Source(TextSource(name, configuration, description))
@@ -286,9 +285,8 @@ class MemoryTexts:
 
 def _check_model(name: Any, dim: Any, distance: Any, is_default: Any) -> None:
     if not isinstance(name, str) or not name.strip():
-        written = shown(name) if isinstance(name, str) else represented(name)
         raise InvalidValue(
-            f"p_name is {written}, but must name the model",
+            f"p_name is {told(name)}, but must name the model",
             "Write the name that queries will use after USING.",
         )
     if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= MOST_NUMBERS:
@@ -297,9 +295,8 @@ def _check_model(name: Any, dim: Any, distance: Any, is_default: Any) -> None:
             "Write how many numbers each of the model's vectors has.",
         )
     if distance not in DISTANCES:
-        written = shown(distance) if isinstance(distance, str) else represented(distance)
         raise InvalidValue(
-            f"p_distance is {written}, but must be cosine, l2 or inner",
+            f"p_distance is {told(distance)}, but must be cosine, l2 or inner",
             "Write cosine for angles, l2 for straight lines, or inner for the negative inner"
             " product.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from graphalgo.engine.arguments import represented, shown
+from graphalgo.engine.arguments import told
 from graphalgo.engine.errors import InvalidValue
 
 
@@ -35,5 +35,6 @@ def known_moment(value: Any) -> datetime:
 
 
 def _refused(value: object) -> InvalidValue:
-    written = shown(value) if isinstance(value, str) else represented(value)
-    return InvalidValue(f"{written} is not a moment", "Write it as in 2026-01-31T12:00:00+00:00.")
+    return InvalidValue(
+        f"{told(value)} is not a moment", "Write it as in 2026-01-31T12:00:00+00:00."
+    )

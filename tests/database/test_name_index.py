@@ -50,6 +50,13 @@ def connection(names_dsn: str) -> Iterator[psycopg.Connection[Any]]:
         made.rollback()
 
 
+def make_tenants(connection: psycopg.Connection[Any]) -> None:
+    """Make two organisations, and a user who belongs to the first."""
+    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
+    connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
+    connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
+
+
 def test_hard_names_are_found_as_pg_trgm_finds_them(
     connection: psycopg.Connection[Any],
 ) -> None:
@@ -350,9 +357,7 @@ def test_where_the_table_was_written_anew_the_next_refresh_builds_anew(
 def test_of_names_that_have_moved_a_caller_sees_their_own_alone(
     connection: psycopg.Connection[Any],
 ) -> None:
-    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
-    connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
-    connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
+    make_tenants(connection)
     write_names(connection, ["northern star line"] * 8)
     refresh(connection)
     # Written anew with their scope; then, once more, one of each that all see and that A sees.
@@ -434,9 +439,7 @@ def test_a_refresh_where_nothing_may_be_written_is_refused_though_there_is_nothi
 
 
 def test_two_tenants_see_their_own_names_alone(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("insert into rbac.orgs (id) values (%s), (%s)", [ORG_A, ORG_B])
-    connection.execute("insert into rbac.users (id) values (%s)", [USER_A])
-    connection.execute("insert into rbac.org_members values (%s, %s)", [ORG_A, USER_A])
+    make_tenants(connection)
     write_names(connection, ["northern star line"] * 6)
     connection.execute("update aiq.nodes set org_id = %s where id in (1, 2)", [ORG_A])
     connection.execute("update aiq.nodes set org_id = %s where id in (3, 4)", [ORG_B])
